@@ -1,0 +1,19 @@
+"""Acceptance tests: continue, accept or reject, from loss differences on growing minibatches."""
+
+from trajens.acceptance.barker import Barker
+from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict
+from trajens.acceptance.metropolis import Metropolis
+from trajens.acceptance.minibatch import MinibatchBarker, paper_test
+from trajens.acceptance.penalty import Penalty
+
+__all__ = [
+    "AcceptanceTest",
+    "Barker",
+    "Evidence",
+    "Metropolis",
+    "MinibatchBarker",
+    "Penalty",
+    "Reason",
+    "Verdict",
+    "paper_test",
+]

@@ -1,0 +1,35 @@
+"""Barker on all data: accept iff Delta + X > 0, X standard logistic. Exact detailed balance.
+
+The acceptance probability is S(Delta) = 1 / (1 + exp(-Delta)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict, full_data_chunk
+from trajens.randomness import logistic
+
+
+@dataclass(frozen=True)
+class Barker(AcceptanceTest):
+    """1 / (1 + exp(-Delta)).
+
+    Parameters
+    ----------
+    chunk : int, optional
+        Examples evaluated at a time; the decision waits for all of them.
+    """
+
+    chunk: int | None = None
+    takes_all_data = True
+
+    def chunk_size(self, size: int) -> int:
+        return full_data_chunk(self.chunk, size)
+
+    def decide(self, evidence: Evidence, planned: jax.Array, words: jax.Array) -> Verdict:
+        is_accepted = evidence.delta + logistic(words[0]) > 0
+        return Verdict(evidence.is_complete, is_accepted, jnp.int32(Reason.ALL_DATA))

@@ -1,0 +1,75 @@
+"""Redraw one model given its neighbours: a bridge inside the path, shooting at its ends.
+
+    interior: N((theta_{t-1} + theta_{t+1}) / 2, sigma^2 / 2)
+    last:     N(theta_{tau-1}, sigma^2)
+    first:    flat prior N(theta_2, sigma^2); Gaussian prior: variance v = 1/(1/sigma_0^2 + 1/sigma^2),
+              mean v theta_2 / sigma^2
+
+Left invariant: the untilted chain. A path of one model has no neighbour to be drawn from: it takes a step
+of sigma, reversible for its prior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from trajens.moves.base import Move, Proposal, Site, check_redraw, masked, partially_refreshed
+from trajens.randomness import Key, Purpose, below, normal, words
+from trajens.target import PathLaw
+
+
+@dataclass(frozen=True)
+class SingleSite(Move):
+    """The paper's move.
+
+    Parameters
+    ----------
+    fraction : float in (0, 1]
+        Share of the coordinates that is redrawn; exactly round(fraction * dim) of them, at least one.
+    refresh : float in (0, 1]
+        beta of the partial refresh; 1 is a full redraw.
+    """
+
+    fraction: float = 1.0
+    refresh: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_redraw(self.fraction, self.refresh)
+
+    def check(self, tau: int) -> None:
+        pass
+
+    def span(self, tau: int) -> int:
+        return 1
+
+    def lanes(self, tau: int) -> int:
+        return (tau + 1) // 2
+
+    def site(self, key: Key, tau: int) -> Site:
+        t = below(words(key, Purpose.SITE, 1)[0], tau).astype(jnp.int32)
+        return Site(jnp.int32(0), t, t + 1)
+
+    def site_in_phase(self, key: Key, phase: jax.Array, lane: jax.Array, tau: int) -> tuple[Site, jax.Array]:
+        colour = phase % 2 if tau > 1 else 0
+        t = colour + 2 * lane
+        return Site(jnp.int32(0), t, t + 1), t < tau
+
+    def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
+        tau, dim = path.shape
+        t = site.first
+        old = path[t]
+        noise = normal(words(key, Purpose.NOISE, dim))
+        if tau == 1:
+            # The step has the size of sigma, or of the prior where that is narrower; its shrinking factor
+            # keeps N(0, sigma_0^2) and is 1 for a flat prior.
+            beta = self.refresh * jnp.minimum(1.0, law.sigma * jnp.sqrt(law.prior_precision))
+            step = self.refresh * jnp.minimum(law.sigma, jax.lax.rsqrt(law.prior_precision))
+            new = jnp.sqrt(1.0 - beta**2) * old + step * noise
+        else:
+            before, after = path[jnp.maximum(t - 1, 0)], path[jnp.minimum(t + 1, tau - 1)]
+            mean, std = law.given_next(*law.forward(before, t > 0, jnp.float32(1)), after, t < tau - 1)
+            new = partially_refreshed(old, mean, std * noise, self.refresh)
+        return Proposal(masked(key, new, old, self.fraction)[None], jnp.float32(0))

@@ -1,0 +1,322 @@
+"""The one sampler: lanes x (propose, take one chunk, decide, apply), compiled as one loop.
+
+Each lane holds one pending proposal and the running moments of its loss differences. An iteration takes one
+chunk of examples for every lane; lanes that reach a decision apply it and go on to their next proposal, the
+others keep growing their batch, so no lane waits for another's batch. A proposal that changes several models
+takes one model per iteration.
+
+A proposal is a function of the path and of its epoch's key, and nothing it depends on changes while it is
+pending; so it is not stored but drawn again in every iteration, and a state between two calls is no more than
+the path and a few counters. Every random number is a function of (seed, chain, epoch, purpose): the result does
+not depend on how the epochs are divided into calls or the chains over devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict
+from trajens.moments import Moments, merge, moments_of, no_moments
+from trajens.moves.base import Move, Proposal, Site
+from trajens.problem import Loss, losses_of_pairs
+from trajens.randomness import Key, Purpose, fold_in, words
+from trajens.scan import Scan
+from trajens.schedule import Schedule
+from trajens.subsample import permute
+from trajens.tally import Tally, empty_tally
+from trajens.target import PathLaw
+
+_INNER_ITERATIONS = 16
+"""Iterations between two looks at whether all lanes have arrived."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that is compiled in; two runs with equal programs and shapes share one compilation."""
+
+    loss: Loss
+    size: int
+    tau: int
+    dim: int
+    move: Move
+    test: AcceptanceTest
+    scan: Scan
+    schedule: Schedule | None
+
+    @property
+    def lanes(self) -> int:
+        """Lanes per chain."""
+        return self.scan.lanes(self.move, self.tau)
+
+    @property
+    def span(self) -> int:
+        """The most models one proposal changes."""
+        return self.move.span(self.tau)
+
+    @property
+    def chunk(self) -> int:
+        """Examples per iteration and lane."""
+        return self.test.chunk_size(self.size)
+
+
+class Inputs(NamedTuple):
+    """Numbers of a run that are not compiled in: `s` has one entry per chain, tests learn before `learn_until`."""
+
+    data: Any
+    law: PathLaw
+    s: jax.Array
+    learn_until: jax.Array
+
+
+class State(NamedTuple):
+    """What a run is continued from; the leading axis is the chain."""
+
+    key: Key
+    path: jax.Array
+    phase: jax.Array
+    phase_epoch: jax.Array
+    done: jax.Array
+    test: Any
+
+
+class _Lanes(NamedTuple):
+    """Pending work; fields are (chains, lanes, ...)."""
+
+    row: jax.Array
+    moments: Moments
+    partial: jax.Array
+    losses: jax.Array
+
+
+class _Task(NamedTuple):
+    """What every lane is working on; fields are (chains, lanes)."""
+
+    key: Key
+    site: Site
+    epoch: jax.Array
+    is_active: jax.Array
+    exists: jax.Array
+
+
+class _Work(NamedTuple):
+    state: State
+    lanes: _Lanes
+    tally: Tally
+
+
+def initial_state(program: Program, key: Key, path: jax.Array) -> State:
+    """The state of chains (chains, tau, dim) at epoch 0; `key` has one entry per chain."""
+    chains = path.shape[0]
+    zero = jnp.zeros(chains, jnp.int32)
+    slots = program.test.initial_state(program.move.kinds * program.tau)
+    test = jax.tree.map(lambda leaf: jnp.tile(leaf, (chains, 1)), slots)
+    return State(key, path, zero, zero, jnp.zeros((chains, program.lanes), jnp.int32), test)
+
+
+def advance(program: Program, inputs: Inputs, state: State, stop: jax.Array) -> tuple[State, Tally]:
+    """Bring every chain to epoch `stop`: proposals number 0..stop-1 have been decided."""
+    chains = state.path.shape[0]
+    work = _Work(state, _idle_lanes(program, chains), empty_tally(chains))
+
+    def is_unfinished(work: _Work) -> jax.Array:
+        return jnp.any(_assign(program, work.state, stop).is_active)
+
+    def some_iterations(work: _Work) -> _Work:
+        step = lambda work, _: (_iterate(program, inputs, work, stop), None)  # noqa: E731
+        return jax.lax.scan(step, work, None, length=_INNER_ITERATIONS)[0]
+
+    work = jax.lax.while_loop(is_unfinished, some_iterations, work)
+    return work.state, work.tally
+
+
+def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> _Work:
+    state, lanes, _ = work
+    task = _assign(program, state, stop)
+    s = inputs.s[:, None]
+    if program.schedule is not None:
+        s = s * _per_lane(program.schedule)(task.epoch)
+    propose: Callable[..., Proposal] = lambda key, path, site: program.move.propose(key, path, site, inputs.law)  # noqa: E731
+    proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0)))(task.key, state.path, task.site)
+
+    old = jnp.take_along_axis(state.path, (task.site.first + lanes.row)[..., None], axis=1)
+    new = jnp.take_along_axis(proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
+    losses, is_valid = _take_chunk(program, inputs, task, lanes.moments.count, old, new)
+
+    lanes, is_last_row = _accumulate(lanes, task, losses, is_valid)
+    slot = task.site.kind * program.tau + task.site.first
+    verdict, skew = _judge(program, state, task, lanes, slot, s, proposal.log_ratio)
+    verdict = _refuse_what_is_not_finite(verdict, is_last_row, losses, is_valid, new)
+    is_decided = task.is_active & verdict.is_decided
+    is_accepted = is_decided & verdict.is_accepted
+
+    changed = task.site.stop - task.site.first
+    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.moments.count, changed, lanes.losses, skew)
+    path = jax.vmap(_apply)(state.path, proposal.models, task.site, is_accepted)
+    may_learn = is_decided & (task.epoch < inputs.learn_until) & (verdict.reason < Reason.NOT_FINITE)
+    test = _learn(program, state.test, slot, lanes.moments.variance, may_learn)
+
+    # A decided lane starts afresh, an inactive one keeps what it had (nothing).
+    clear = lambda leaf: jnp.where(_lift(is_decided | ~task.is_active, leaf), jnp.zeros_like(leaf), leaf)  # noqa: E731
+    lanes = jax.tree.map(clear, lanes)
+    return _Work(_next_phase(program, state, task, is_decided)._replace(path=path, test=test), lanes, tally)
+
+
+def _assign(program: Program, state: State, stop: jax.Array) -> _Task:
+    """The site, epoch and key of every lane.
+
+    Lane j of a phase with n sites makes proposals number phase_epoch + j, phase_epoch + j + n, ..
+    """
+    lane = jnp.arange(program.lanes)
+    phase_key = fold_in(state.key, state.phase_epoch)
+    sites = jax.vmap(
+        jax.vmap(lambda k, phase, j: program.scan.site(program.move, k, phase, j, program.tau), (None, None, 0)),
+        (0, 0, None),
+    )
+    site, exists = sites(phase_key, state.phase, lane)
+    count = exists.sum(1, dtype=jnp.int32)
+    epoch = state.phase_epoch[:, None] + state.done * count[:, None] + lane
+    is_active = exists & (state.done < program.scan.repeats) & (epoch < stop)
+    # Lanes without a site must not reach outside the path.
+    site = jax.tree.map(lambda leaf: jnp.where(exists, leaf, 0), site)
+    key = fold_in(Key(state.key.first[:, None], state.key.second[:, None]), epoch)
+    return _Task(key, site, epoch, is_active, exists)
+
+
+def _take_chunk(
+    program: Program, inputs: Inputs, task: _Task, taken: jax.Array, old: jax.Array, new: jax.Array
+) -> tuple[jax.Array, jax.Array | None]:
+    """Losses (chains, lanes, 2, m) of both models on the next m examples, and which of them exist."""
+    m, size = program.chunk, program.size
+    positions = taken[..., None] + jnp.arange(m)
+    is_valid = positions < size if size % m else None
+    # Lanes whose data are used up are about to be cleared; all others stay in range but for the last chunk.
+    positions = jnp.minimum(positions, size - 1)
+    if not program.test.takes_all_data:
+        pair = words(task.key, Purpose.BATCH, 2)
+        positions = permute(Key(pair[..., 0], pair[..., 1]), positions, size)
+    flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
+    pairs = jnp.stack([old, new], axis=2)
+    losses = losses_of_pairs(program.loss, inputs.data, flat(pairs), flat(positions), flat(task.is_active))
+    return losses.reshape(*positions.shape[:2], 2, m), is_valid
+
+
+def _accumulate(
+    lanes: _Lanes, task: _Task, losses: jax.Array, is_valid: jax.Array | None
+) -> tuple[_Lanes, jax.Array]:
+    """Add a chunk to the pending lanes; Delta_i sums over all changed models before it is counted."""
+    if is_valid is not None:
+        losses = jnp.where(is_valid[:, :, None], losses, 0.0)
+    differences = losses[:, :, 1] - losses[:, :, 0]
+    sums = lanes.losses + losses.sum(-1)
+    if lanes.partial.shape[-1] == 0:
+        return lanes._replace(moments=merge(lanes.moments, moments_of(differences, is_valid)), losses=sums), task.exists
+    is_last_row = task.site.first + lanes.row + 1 >= task.site.stop
+    differences = differences + lanes.partial
+    merged = merge(lanes.moments, moments_of(differences, is_valid))
+    moments = jax.tree.map(lambda a, b: jnp.where(is_last_row, a, b), merged, lanes.moments)
+    row = jnp.where(is_last_row, 0, lanes.row + 1)
+    return _Lanes(row, moments, jnp.where(is_last_row[..., None], 0.0, differences), sums), is_last_row
+
+
+def _judge(
+    program: Program,
+    state: State,
+    task: _Task,
+    lanes: _Lanes,
+    slot: jax.Array,
+    s: jax.Array,
+    log_ratio: jax.Array,
+) -> tuple[Verdict, jax.Array]:
+    """Ask the acceptance test, in units of Delta_i = -s (l_i' - l_i)."""
+    slot_state = jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, slot, axis=1), state.test)
+    random_words = words(task.key, Purpose.TEST, program.test.num_words)
+
+    def one(
+        moments: Moments, s: jax.Array, log_ratio: jax.Array, slot_state: Any, words: jax.Array
+    ) -> tuple[Verdict, jax.Array]:
+        evidence = Evidence(
+            log_ratio - s * moments.mean, s**2 * moments.variance, -moments.skewness, moments.count, program.size
+        )
+        planned = program.test.planned_batch(slot_state, s, program.size)
+        return program.test.decide(evidence, planned, words), jnp.abs(evidence.third_cumulant()) / 12.0
+
+    s = jnp.broadcast_to(s, slot.shape)
+    verdict, skew = _per_lane(one)(lanes.moments, s, log_ratio, slot_state, random_words)
+    return verdict, skew
+
+
+def _refuse_what_is_not_finite(
+    verdict: Verdict, is_last_row: jax.Array, losses: jax.Array, is_valid: jax.Array | None, new: jax.Array
+) -> Verdict:
+    """A proposal that is not finite is rejected; a current model that is not finite is left for a finite one."""
+    is_bad = ~jnp.isfinite(losses)
+    if is_valid is not None:
+        is_bad &= is_valid[:, :, None]
+    is_bad_old, is_bad_new = is_bad[:, :, 0].any(-1), is_bad[:, :, 1].any(-1) | ~jnp.isfinite(new).all(-1)
+    is_bad_any = is_bad_old | is_bad_new
+    reason = jnp.where(is_bad_new, Reason.NOT_FINITE, Reason.CURRENT_NOT_FINITE)
+    return Verdict(
+        (verdict.is_decided & is_last_row) | is_bad_any,
+        jnp.where(is_bad_any, ~is_bad_new, verdict.is_accepted),
+        jnp.where(is_bad_any, reason, verdict.reason).astype(jnp.int32),
+    )
+
+
+def _apply(path: jax.Array, models: jax.Array, site: Site, is_accepted: jax.Array) -> jax.Array:
+    """Write the accepted spans of one chain; no two lanes share a model."""
+    t = jnp.arange(path.shape[0])
+    covers = is_accepted[:, None] & (site.first[:, None] <= t) & (t < site.stop[:, None])
+    owner = jnp.argmax(covers, axis=0)
+    row = jnp.clip(t - site.first[owner], 0, models.shape[1] - 1)
+    return jnp.where(covers.any(0)[:, None], models[owner, row], path)
+
+
+def _learn(program: Program, test: Any, slot: jax.Array, variance: jax.Array, may_learn: jax.Array) -> Any:
+    """Update the test's state in the slots that were decided."""
+    if not jax.tree.leaves(test):
+        return test
+    here = jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, slot, axis=1), test)
+    learned = program.test.learn(here, variance)
+    slots = jnp.arange(program.move.kinds * program.tau)
+    is_written = may_learn[..., None] & (slot[..., None] == slots)
+
+    def write(leaf: jax.Array, new: jax.Array) -> jax.Array:
+        return jnp.where(is_written.any(1), jnp.where(is_written, new[..., None], 0).sum(1, dtype=leaf.dtype), leaf)
+
+    return jax.tree.map(write, test, learned)
+
+
+def _next_phase(program: Program, state: State, task: _Task, is_decided: jax.Array) -> State:
+    """Count the decided proposals; a chain whose lanes are all through goes on to its next phase."""
+    done = state.done + is_decided
+    is_over = (done >= program.scan.repeats).all(1, where=task.exists)
+    epochs = task.exists.sum(1, dtype=jnp.int32) * program.scan.repeats
+    return state._replace(
+        phase=state.phase + is_over,
+        phase_epoch=state.phase_epoch + jnp.where(is_over, epochs, 0),
+        done=jnp.where(is_over[:, None], 0, done),
+    )
+
+
+def _idle_lanes(program: Program, chains: int) -> _Lanes:
+    shape = (chains, program.lanes)
+    partial = program.chunk if program.span > 1 else 0
+    return _Lanes(
+        jnp.zeros(shape, jnp.int32),
+        no_moments(shape),
+        jnp.zeros((*shape, partial), jnp.float32),
+        jnp.zeros((*shape, 2), jnp.float32),
+    )
+
+
+def _per_lane(function: Callable[..., Any]) -> Callable[..., Any]:
+    return jax.vmap(jax.vmap(function))
+
+
+def _lift(mask: jax.Array, leaf: jax.Array) -> jax.Array:
+    return mask.reshape(mask.shape + (1,) * (leaf.ndim - mask.ndim))

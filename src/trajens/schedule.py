@@ -1,0 +1,109 @@
+"""The tilt s as a number, one number per chain, or a function of the epoch.
+
+A schedule is any callable ``s(epoch)`` that JAX can trace; those made here compare equal when their numbers
+do, so that using one twice compiles once. At fixed s the path law is left invariant; while s changes, the
+run is an annealing and samples no fixed law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from trajens.errors import InputError, integer, number, require
+
+Schedule = Callable[[jax.Array], jax.Array]
+_ADVICE = "s multiplies the mean loss, try 1 to 1000"
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """From `start` to `stop` within `epochs`, then constant; linear in s or in ln s."""
+
+    start: float
+    stop: float
+    epochs: int
+    is_exponential: bool
+
+    def __call__(self, epoch: jax.Array) -> jax.Array:
+        done = jnp.minimum(epoch / self.epochs, 1.0).astype(jnp.float32)
+        if self.is_exponential:
+            return self.start * (self.stop / self.start) ** done
+        return self.start + (self.stop - self.start) * done
+
+
+@dataclass(frozen=True)
+class Steps:
+    """`values[i]` from epoch `epochs[i]` on; `epochs[0]` is 0."""
+
+    epochs: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def __call__(self, epoch: jax.Array) -> jax.Array:
+        s = jnp.full(jnp.shape(epoch), self.values[0], jnp.float32)
+        for start, value in zip(self.epochs[1:], self.values[1:], strict=True):
+            s = jnp.where(epoch >= start, value, s)
+        return s
+
+
+def linear(start: float, stop: float, epochs: int) -> Ramp:
+    """s goes from `start` to `stop` in equal steps during `epochs`, then stays."""
+    return Ramp(
+        number("start of the schedule", start, _ADVICE, at_least=0.0),
+        number("stop of the schedule", stop, _ADVICE, at_least=0.0),
+        integer("epochs of the schedule", epochs, 1, "give the epoch at which s stops changing"),
+        is_exponential=False,
+    )
+
+
+def exponential(start: float, stop: float, epochs: int) -> Ramp:
+    """s goes from `start` to `stop` by equal factors during `epochs`, then stays."""
+    return Ramp(
+        number("start of the schedule", start, "an exponential schedule cannot start at 0", above=0.0),
+        number("stop of the schedule", stop, "an exponential schedule cannot end at 0", above=0.0),
+        integer("epochs of the schedule", epochs, 1, "give the epoch at which s stops changing"),
+        is_exponential=True,
+    )
+
+
+def stepped(steps: Sequence[tuple[int, float]]) -> Steps:
+    """Constant pieces: pairs (first epoch, s) in increasing order, the first at epoch 0."""
+    epochs = tuple(integer("epoch of a step", e, 0, "give whole epochs") for e, _ in steps)
+    values = tuple(number("s of a step", v, _ADVICE, at_least=0.0) for _, v in steps)
+    is_ordered = len(epochs) > 0 and epochs[0] == 0 and all(a < b for a, b in zip(epochs, epochs[1:], strict=False))
+    require(is_ordered, f"steps must start at epoch 0 and increase, got epochs {list(epochs)}; sort them.")
+    return Steps(epochs, values)
+
+
+def split(s: Any) -> tuple[np.ndarray, Schedule | None]:
+    """`s` as (one factor or one per chain, schedule or None); their product is the tilt."""
+    if callable(s):
+        try:
+            value = jax.eval_shape(s, jax.ShapeDtypeStruct((), jnp.int32))
+            first = float(jnp.asarray(s(jnp.int32(0))))
+        except Exception as error:
+            raise InputError(
+                f"s as a schedule must map an epoch to a number inside jit, got {type(error).__name__}: "
+                f"{str(error).splitlines()[0] if str(error) else 'no message'}; use jax.numpy in it."
+            ) from error
+        require(value.shape == (), f"s(epoch) must be one number, got shape {value.shape}; return a scalar.")
+        number("s(0)", first, _ADVICE, at_least=0.0)
+        return np.ones((), np.float32), s
+    try:
+        values = np.asarray(s, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"s must be a number, one number per chain or a schedule, got {s!r}; see trajens.schedule."
+        ) from None
+    require(
+        values.ndim <= 1 and values.size > 0,
+        f"s must be a number or one number per chain, got shape {values.shape}; flatten it.",
+    )
+    for value in np.atleast_1d(values):
+        number("s", float(value), _ADVICE, at_least=0.0)
+    return values.astype(np.float32), None

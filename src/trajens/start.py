@@ -1,0 +1,76 @@
+"""Where paths start: a first model, and the rest diffused from it with steps of sigma."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from trajens.errors import InputError, require
+from trajens.problem import losses_of_pairs
+from trajens.randomness import Key, Purpose, normal, words
+from trajens.target import Target
+
+
+def initial_paths(target: Target, key: Key, initial: Any = None) -> jax.Array:
+    """Paths (chains, tau, dim) to start from, checked to be finite and to have a finite loss.
+
+    Parameters
+    ----------
+    target : Target
+    key : Key
+        One per chain.
+    initial : array or None
+        A model (dim,) to diffuse from, a path (tau, dim) for all chains, or paths (chains, tau, dim). None: the
+        start of the problem, or a random model (from the prior, or of standard deviation dim^-1/2 if it is flat).
+    """
+    chains, tau, dim = key.first.shape[0], target.tau, target.problem.dim
+    noise = normal(words(key, Purpose.START, tau * dim)).reshape(chains, tau, dim)
+    if initial is None and target.problem.start is not None:
+        initial = target.problem.start
+    if initial is None:
+        spread = dim**-0.5 if target.prior is None else target.prior
+        path = _diffused(spread * noise[:, 0], noise, target.sigma)
+    else:
+        given = _as_array(initial)
+        accepted = {(dim,), (tau, dim), (chains, tau, dim)}
+        require(
+            given.shape in accepted,
+            f"initial must have shape ({dim},), ({tau}, {dim}) or ({chains}, {tau}, {dim}), got {given.shape}; it is "
+            "(dim,), (tau, dim) or (chains, tau, dim).",
+        )
+        bad = int((~np.isfinite(given)).sum())
+        require(bad == 0, f"initial must be finite, got {bad} NaN or infinite values; start from another path.")
+        array = jnp.asarray(given)
+        path = _diffused(array, noise, target.sigma) if given.ndim == 1 else array
+        path = jnp.broadcast_to(path, (chains, tau, dim))
+    _check_losses(target, path)
+    return path
+
+
+def _diffused(first: jax.Array, noise: jax.Array, sigma: float) -> jax.Array:
+    steps = sigma * noise.at[:, 0].set(0.0)
+    return first[..., None, :] + jnp.cumsum(steps, axis=1)
+
+
+def _as_array(initial: Any) -> np.ndarray:
+    try:
+        return np.asarray(initial, np.float32)
+    except (TypeError, ValueError):
+        raise InputError(f"initial must be an array of numbers, got {type(initial).__name__}; try a path.") from None
+
+
+def _check_losses(target: Target, path: jax.Array) -> None:
+    """Refuse a start whose loss is not finite, on some of the examples (before the sampler is compiled)."""
+    problem = target.problem
+    models = path[: min(8, path.shape[0])].reshape(-1, 1, path.shape[-1])[:64]
+    some = jnp.broadcast_to(jnp.arange(min(problem.size, 256)), (models.shape[0], min(problem.size, 256)))
+    losses = losses_of_pairs(problem.loss, problem.data, models, some, jnp.ones(models.shape[0], bool))
+    bad = int((~jnp.isfinite(losses)).sum())
+    require(
+        bad == 0,
+        f"the loss of the initial path must be finite, got {bad} NaN or infinite values of {losses.size}; start from "
+        "smaller weights or make the loss finite on all data.",
+    )

@@ -1,0 +1,92 @@
+"""The tilted path density, and the untilted law of one model given its neighbours.
+
+    pi(Theta) ~ p(theta_1) prod_t exp(-|theta_{t+1} - theta_t|^2 / (2 sigma^2)) exp(-s sum_t L(theta_t))
+
+p(theta_1) is flat (the paper's choice; not normalisable for a bounded loss) or N(0, prior^2) (recommended).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from trajens import schedule
+from trajens.errors import integer, number, require
+from trajens.problem import Problem
+
+
+class PathLaw(NamedTuple):
+    """The untilted Gaussian chain: theta_1 with precision `prior_precision` (0: flat), steps of `sigma`."""
+
+    sigma: jax.Array
+    prior_precision: jax.Array
+
+    def forward(self, before: jax.Array, has_before: jax.Array, steps: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Mean and precision of a model from what is fixed before it, ignoring all that follows.
+
+        N(theta_a, steps sigma^2) when model a, `steps` earlier, is fixed; else the model is number `steps`
+        of the path, N(0, sigma_0^2 + (steps - 1) sigma^2).
+        """
+        free = self.prior_precision / (1.0 + self.prior_precision * (steps - 1) * self.sigma**2)
+        precision = jnp.where(has_before, 1.0 / (steps * self.sigma**2), free)
+        return jnp.where(has_before, before, 0.0), precision
+
+    def given_next(
+        self, mean: jax.Array, precision: jax.Array, after: jax.Array, has_after: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Mean and standard deviation after also fixing the next model, one step of sigma away."""
+        bond = jnp.where(has_after, 1.0 / self.sigma**2, 0.0)
+        total = precision + bond
+        return (precision * mean + bond * after) / total, jax.lax.rsqrt(total)
+
+
+class Target:
+    """A tilted distribution of paths of `tau` models.
+
+    Parameters
+    ----------
+    problem : Problem
+    tau : int
+        Number of models in a path.
+    sigma : float
+        Standard deviation of one step between neighbouring models.
+    s : float, one float per chain, or schedule
+        Tilt towards low loss; it multiplies the *mean* loss of each model.
+    prior : None or float
+        Law of the first model: None is flat, a number is the standard deviation of a Gaussian around 0.
+    """
+
+    def __init__(self, problem: Problem, tau: int, sigma: float, s: Any, prior: float | None = None):
+        require(
+            isinstance(problem, Problem),
+            f"problem must be a trajens.Problem, got {type(problem).__name__}; wrap the loss and the data in one.",
+        )
+        self.problem = problem
+        self.tau = integer("tau", tau, 1, "use 1 for a single model, 8 to 64 for an ensemble", 2**15)
+        self.sigma = number("sigma", sigma, "try 0.05 to 0.1", above=0.0)
+        self.s = s
+        self.s_values, self.schedule = schedule.split(s)
+        self.prior = None
+        if prior is not None:
+            self.prior = number("prior", prior, "use None for a flat prior or try 0.3", above=0.0)
+
+    @property
+    def law(self) -> PathLaw:
+        """The untilted chain as arrays."""
+        precision = 0.0 if self.prior is None else self.prior**-2
+        return PathLaw(jnp.float32(self.sigma), jnp.float32(precision))
+
+    def s_of_chains(self, chains: int) -> np.ndarray:
+        """The factor of s of every chain, shape (chains,)."""
+        require(
+            self.s_values.ndim == 0 or self.s_values.shape == (chains,),
+            f"s must be one number or one per chain, got {self.s_values.size} numbers for {chains} chains; "
+            "set chains to the length of s.",
+        )
+        return np.broadcast_to(self.s_values, (chains,)).astype(np.float32)
+
+    def __repr__(self) -> str:
+        return f"Target({self.problem}, tau={self.tau}, sigma={self.sigma:g}, s={self.s}, prior={self.prior})"
