@@ -76,7 +76,7 @@ def perceptron(x: Any, y: Any, tau: int, sigma: float, s: float, prior: float | 
     sigma = number("sigma", sigma, "try 0.1", above=0.0)
     s = number("s", s, "the path law of a flat prior needs s > 0", above=0.0)
     size, dim = x.shape
-    hessian, slope = x.T @ x / size, x.T @ y / size
+    hessian = x.T @ x / size
     solution = np.linalg.lstsq(x, y, rcond=None)[0]
     minimum = 0.5 * float(np.mean((y - x @ solution) ** 2))
 

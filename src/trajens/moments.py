@@ -18,7 +18,7 @@ import jax.numpy as jnp
 class Moments(NamedTuple):
     """Count, mean, and centred sums of squares and cubes; all fields have one batch shape."""
 
-    count: jax.Array
+    n: jax.Array
     mean: jax.Array
     m2: jax.Array
     m3: jax.Array
@@ -26,13 +26,13 @@ class Moments(NamedTuple):
     @property
     def variance(self) -> jax.Array:
         """Unbiased sample variance S^2."""
-        return self.m2 / jnp.maximum(self.count - 1, 1)
+        return self.m2 / jnp.maximum(self.n - 1, 1)
 
     @property
     def skewness(self) -> jax.Array:
         """Third standardised moment, 0 where all values are equal."""
         spread = jnp.where(self.m2 > 0, self.m2, 1.0)
-        return jnp.where(self.m2 > 0, self.m3 * jnp.sqrt(self.count / spread) / spread, 0.0)
+        return jnp.where(self.m2 > 0, self.m3 * jnp.sqrt(self.n / spread) / spread, 0.0)
 
 
 def no_moments(shape: tuple[int, ...]) -> Moments:
@@ -57,12 +57,12 @@ def moments_of(values: jax.Array, is_valid: jax.Array | None = None) -> Moments:
 
 def merge(a: Moments, b: Moments) -> Moments:
     """The moments of both sets together."""
-    n_a, n_b = a.count.astype(jnp.float32), b.count.astype(jnp.float32)
+    n_a, n_b = a.n.astype(jnp.float32), b.n.astype(jnp.float32)
     n = n_a + n_b
     share = n_b / jnp.maximum(n, 1.0)
     delta = b.mean - a.mean
     return Moments(
-        a.count + b.count,
+        a.n + b.n,
         a.mean + delta * share,
         a.m2 + b.m2 + delta * delta * n_a * share,
         a.m3

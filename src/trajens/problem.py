@@ -45,6 +45,7 @@ class Problem:
         self.size = _check_data(data)
         self.data = jax.tree.map(jnp.asarray, data)
         _check_loss(loss, self.data, self.dim)
+        self._unravel: Callable[[jax.Array], Any] | None = None
         self.start: jax.Array | None = None
         if start is not None:
             self.start = jnp.asarray(start, jnp.float32)
@@ -62,12 +63,12 @@ class Problem:
         """
         flat, unravel = ravel_pytree(params)
         problem = cls(lambda theta, batch: loss(unravel(theta), batch), data, flat.size, start=flat)
-        problem.unravel = unravel
+        problem._unravel = unravel
         return problem
 
     def unravel(self, theta: jax.Array) -> Any:
         """Parameters in the shape the model was given in."""
-        return theta
+        return theta if self._unravel is None else self._unravel(theta)
 
     def __repr__(self) -> str:
         return f"Problem({getattr(self.loss, '__name__', self.loss)}, N={self.size}, dim={self.dim})"

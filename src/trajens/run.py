@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from trajens.measure import Measurement, examples_per_measurement, measure
 from trajens.moves import Move, SingleSite
 from trajens.progress import Progress, ProgressBar
 from trajens.randomness import fold_in, key_of
+from trajens.records import Row, continued, summarise, tabulate, total
 from trajens.sampler import Inputs, Program, State, advance, initial_state
 from trajens.scan import Scan, scan_named
 from trajens.start import initial_paths
@@ -77,32 +78,12 @@ class Run:
         ``loss_stderr`` is the standard error over chains, NaN for a single one.
         """
         select = slice(None) if chains is None else np.atleast_1d(chains)
-        records = {name: values[select] for name, values in self.records.items()}
-        start = np.concatenate([np.zeros_like(records["epoch"][:, :1]), records["epoch"][:, :-1]], axis=1)
-        is_after = (start >= self.settings.burn_in)[0]
-        proposals = (records["epoch"] - start)[:, is_after]
-
-        def mean(name: str) -> float:
-            return float((records[name][:, is_after] * proposals).sum() / proposals.sum())
-
-        losses = records["loss"][:, is_after].mean(1)
-        used = records["data_used"]
-        before = used[:, ~is_after][:, -1:].sum(1) if (~is_after).any() else 0
-        count = losses.size
+        chosen = {name: values[select] for name, values in self.records.items()}
         return {
-            "loss": float(losses.mean()),
-            "loss_stderr": float(losses.std(ddof=1) / np.sqrt(count)) if count > 1 else float("nan"),
-            "loss_deciding": mean("loss_deciding"),
-            "acceptance": mean("acceptance"),
-            "batch_size": mean("batch_size"),
-            "data_used": int((used[:, -1] - before).sum()),
-            "max_skew": float(records["max_skew"][:, is_after].max()),
-            "weight_rms": float(records["weight_rms"][:, -1].mean()),
-            "reasons": {r.label: int(records[r.label][:, is_after].sum()) for r in Reason},
+            **summarise(chosen, self.settings.burn_in),
             "loss_examples": examples_per_measurement(self.target.problem.size),
             "epochs": self.epochs,
             "burn_in": self.settings.burn_in,
-            "chains": count,
             "seconds": self.seconds,
         }
 
@@ -208,11 +189,6 @@ def sample(
     return _run(Run(target, settings, state, 0, {}, None, 0.0), marks, progress)
 
 
-class _Row(NamedTuple):
-    tally: Tally
-    measured: Measurement
-
-
 def _run(run: Run, marks: np.ndarray, progress: Any) -> Run:
     """Advance to each mark in turn and record there."""
     target, settings = run.target, run.settings
@@ -241,7 +217,7 @@ def _run(run: Run, marks: np.ndarray, progress: Any) -> Run:
                 state, tally = _advance(program, mesh, inputs, state, jnp.int32(epoch))
                 tallies.append(jax.tree.map(np.asarray, tally))
             measured = jax.tree.map(np.asarray, _measure(program, mesh, inputs, state, jnp.int32(epoch), examples))
-            rows.append(_Row(_total(tallies), measured))
+            rows.append(Row(total(tallies), measured))
             if settings.keep_paths:
                 history.append(np.asarray(state.path))
             if report:
@@ -250,7 +226,7 @@ def _run(run: Run, marks: np.ndarray, progress: Any) -> Run:
         if isinstance(report, ProgressBar):
             report.close()
     seconds = run.seconds + time.perf_counter() - begin
-    records = _records(run, marks, rows, target, settings)
+    records = continued(run.records, tabulate(marks, rows, target))
     paths = np.stack(history, axis=1) if history else None
     if run.history is not None and paths is not None:
         paths = np.concatenate([run.history, paths], axis=1)
@@ -275,9 +251,7 @@ def _each_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]
     """Run `function` on every device for its own chains; devices never wait for each other."""
     chains, everywhere = PartitionSpec("chains"), PartitionSpec()
     inputs = Inputs(everywhere, everywhere, chains, everywhere)  # type: ignore[arg-type]
-    return jax.shard_map(
-        function, mesh=mesh, in_specs=(inputs, chains, everywhere), out_specs=chains, check_vma=False
-    )
+    return jax.shard_map(function, mesh=mesh, in_specs=(inputs, chains, everywhere), out_specs=chains, check_vma=False)
 
 
 def _mesh(chains: int) -> Mesh:
@@ -303,48 +277,10 @@ def _program(target: Target, settings: Settings) -> Program:
 
 def _spread(total: int, parts: int) -> np.ndarray:
     """`parts` marks at nearly equal distances, the last at `total`."""
-    return np.unique(np.round(total * np.arange(1, parts + 1) / max(parts, 1)).astype(np.int64)) if parts else np.zeros(0, np.int64)
+    return np.unique(np.round(total * np.arange(1, parts + 1) / max(parts, 1)).astype(np.int64))
 
 
-def _total(tallies: list[Tally]) -> Tally:
-    return Tally(
-        *(np.sum(np.stack(column).astype(np.float64 if column[0].dtype.kind == "f" else np.int64), axis=0)
-          for column in list(zip(*tallies, strict=True))[:-1]),
-        np.max(np.stack([t.max_skew for t in tallies]), axis=0),
-    )
-
-
-def _records(
-    run: Run, marks: np.ndarray, rows: list[_Row], target: Target, settings: Settings
-) -> dict[str, np.ndarray]:
-    def column(get: Callable[[_Row], Any]) -> np.ndarray:
-        return np.stack([np.asarray(get(row)) for row in rows], axis=1)
-
-    proposals = column(lambda r: r.tally.proposals)
-    is_sound = np.arange(len(Reason)) < Reason.NOT_FINITE
-    sound = column(lambda r: r.tally.reasons[:, is_sound].sum(1))
-    used = run.records["data_used"][:, -1:] if run.records else 0
-    tilt = np.ones(len(marks)) if target.schedule is None else np.array([float(target.schedule(jnp.int32(m))) for m in marks])
-    new = {
-        "epoch": np.broadcast_to(marks, (settings.chains, len(marks))).copy(),
-        "s": target.s_of_chains(settings.chains)[:, None] * tilt,
-        "loss": column(lambda r: r.measured.loss),
-        "loss_error": column(lambda r: r.measured.loss_error),
-        "loss_deciding": column(lambda r: r.tally.loss_deciding) / np.maximum(sound, 1),
-        "acceptance": column(lambda r: r.tally.accepted) / proposals,
-        "batch_size": column(lambda r: r.tally.examples) / proposals,
-        "data_used": used + np.cumsum(column(lambda r: r.tally.evaluations), axis=1),
-        "max_skew": column(lambda r: r.tally.max_skew),
-        "weight_rms": column(lambda r: r.measured.weight_rms),
-    }
-    for reason in Reason:
-        new[reason.label] = column(lambda r, reason=reason: r.tally.reasons[:, reason])
-    if not run.records:
-        return new
-    return {name: np.concatenate([run.records[name], values], axis=1) for name, values in new.items()}
-
-
-def _progress(epoch: int, row: _Row, seconds: float) -> Progress:
+def _progress(epoch: int, row: Row, seconds: float) -> Progress:
     proposals = row.tally.proposals.sum()
     return Progress(
         epoch,
@@ -356,7 +292,7 @@ def _progress(epoch: int, row: _Row, seconds: float) -> Progress:
     )
 
 
-def _warn(rows: list[_Row]) -> None:
+def _warn(rows: list[Row]) -> None:
     current = int(sum(row.tally.reasons[:, Reason.CURRENT_NOT_FINITE].sum() for row in rows))
     unmeasured = int(sum((~np.isfinite(row.measured.loss)).sum() for row in rows))
     if current or unmeasured:

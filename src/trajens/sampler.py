@@ -85,7 +85,7 @@ class State(NamedTuple):
 
 
 class _Lanes(NamedTuple):
-    """Pending work; fields are (chains, lanes, ...)."""
+    """What each lane has seen of its pending proposal; fields are (chains, lanes, ...)."""
 
     row: jax.Array
     moments: Moments
@@ -94,18 +94,27 @@ class _Lanes(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What every lane is working on; fields are (chains, lanes)."""
+    """What each lane does next; fields are (chains, lanes, ...).
+
+    `pair` holds the current and the proposed version of the model in turn, `indices` the next chunk of its batch.
+    """
 
     key: Key
     site: Site
     epoch: jax.Array
     is_active: jax.Array
     exists: jax.Array
+    proposal: Proposal
+    pair: jax.Array
+    indices: jax.Array
 
 
 class _Work(NamedTuple):
+    # Tasks are carried from one iteration to the next instead of being drawn where they are used: XLA would fuse
+    # their random numbers into every consumer and compute them many times.
     state: State
     lanes: _Lanes
+    task: _Task
     tally: Tally
 
 
@@ -121,53 +130,42 @@ def initial_state(program: Program, key: Key, path: jax.Array) -> State:
 def advance(program: Program, inputs: Inputs, state: State, stop: jax.Array) -> tuple[State, Tally]:
     """Bring every chain to epoch `stop`: proposals number 0..stop-1 have been decided."""
     chains = state.path.shape[0]
-    work = _Work(state, _idle_lanes(program, chains), empty_tally(chains))
-
-    def is_unfinished(work: _Work) -> jax.Array:
-        return jnp.any(_assign(program, work.state, stop).is_active)
+    lanes = _idle_lanes(program, chains)
+    work = _Work(state, lanes, _assign(program, inputs, state, lanes, stop), empty_tally(chains))
 
     def some_iterations(work: _Work) -> _Work:
         step = lambda work, _: (_iterate(program, inputs, work, stop), None)  # noqa: E731
         return jax.lax.scan(step, work, None, length=_INNER_ITERATIONS)[0]
 
-    work = jax.lax.while_loop(is_unfinished, some_iterations, work)
+    work = jax.lax.while_loop(lambda work: jnp.any(work.task.is_active), some_iterations, work)
     return work.state, work.tally
 
 
 def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> _Work:
-    state, lanes, _ = work
-    task = _assign(program, state, stop)
-    s = inputs.s[:, None]
-    if program.schedule is not None:
-        s = s * _per_lane(program.schedule)(task.epoch)
-    propose: Callable[..., Proposal] = lambda key, path, site: program.move.propose(key, path, site, inputs.law)  # noqa: E731
-    proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0)))(task.key, state.path, task.site)
-
-    old = jnp.take_along_axis(state.path, (task.site.first + lanes.row)[..., None], axis=1)
-    new = jnp.take_along_axis(proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
-    losses, is_valid = _take_chunk(program, inputs, task, lanes.moments.count, old, new)
-
+    """Take a chunk, judge, apply, and go on to the next task."""
+    state, lanes, task, _ = work
+    losses, is_valid = _take_chunk(program, inputs, task, lanes)
     lanes, is_last_row = _accumulate(lanes, task, losses, is_valid)
     slot = task.site.kind * program.tau + task.site.first
-    verdict, skew = _judge(program, state, task, lanes, slot, s, proposal.log_ratio)
-    verdict = _refuse_what_is_not_finite(verdict, is_last_row, losses, is_valid, new)
+    verdict, skew = _judge(program, inputs, state, task, lanes, slot)
+    verdict = _refuse_what_is_not_finite(verdict, is_last_row, losses, is_valid, task.pair[:, :, 1])
     is_decided = task.is_active & verdict.is_decided
     is_accepted = is_decided & verdict.is_accepted
 
     changed = task.site.stop - task.site.first
-    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.moments.count, changed, lanes.losses, skew)
-    path = jax.vmap(_apply)(state.path, proposal.models, task.site, is_accepted)
+    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.moments.n, changed, lanes.losses, skew)
+    path = jax.vmap(_apply)(state.path, task.proposal.models, task.site, is_accepted)
     may_learn = is_decided & (task.epoch < inputs.learn_until) & (verdict.reason < Reason.NOT_FINITE)
     test = _learn(program, state.test, slot, lanes.moments.variance, may_learn)
+    state = _next_phase(program, state, task, is_decided)._replace(path=path, test=test)
 
-    # A decided lane starts afresh, an inactive one keeps what it had (nothing).
-    clear = lambda leaf: jnp.where(_lift(is_decided | ~task.is_active, leaf), jnp.zeros_like(leaf), leaf)  # noqa: E731
-    lanes = jax.tree.map(clear, lanes)
-    return _Work(_next_phase(program, state, task, is_decided)._replace(path=path, test=test), lanes, tally)
+    is_cleared = is_decided | ~task.is_active
+    lanes = jax.tree.map(lambda leaf: jnp.where(_lift(is_cleared, leaf), jnp.zeros_like(leaf), leaf), lanes)
+    return _Work(state, lanes, _assign(program, inputs, state, lanes, stop), tally)
 
 
-def _assign(program: Program, state: State, stop: jax.Array) -> _Task:
-    """The site, epoch and key of every lane.
+def _assign(program: Program, inputs: Inputs, state: State, lanes: _Lanes, stop: jax.Array) -> _Task:
+    """The proposal, the pair of models and the chunk of data that every lane takes next.
 
     Lane j of a phase with n sites makes proposals number phase_epoch + j, phase_epoch + j + n, ..
     """
@@ -178,36 +176,37 @@ def _assign(program: Program, state: State, stop: jax.Array) -> _Task:
         (0, 0, None),
     )
     site, exists = sites(phase_key, state.phase, lane)
+    # Lanes without a site must not reach outside the path.
+    site = jax.tree.map(lambda leaf: jnp.where(exists, leaf, 0), site)
     count = exists.sum(1, dtype=jnp.int32)
     epoch = state.phase_epoch[:, None] + state.done * count[:, None] + lane
     is_active = exists & (state.done < program.scan.repeats) & (epoch < stop)
-    # Lanes without a site must not reach outside the path.
-    site = jax.tree.map(lambda leaf: jnp.where(exists, leaf, 0), site)
     key = fold_in(Key(state.key.first[:, None], state.key.second[:, None]), epoch)
-    return _Task(key, site, epoch, is_active, exists)
 
+    propose: Callable[..., Proposal] = lambda key, path, site: program.move.propose(key, path, site, inputs.law)  # noqa: E731
+    proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0)))(key, state.path, site)
+    old = jnp.take_along_axis(state.path, (site.first + lanes.row)[..., None], axis=1)
+    new = jnp.take_along_axis(proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
 
-def _take_chunk(
-    program: Program, inputs: Inputs, task: _Task, taken: jax.Array, old: jax.Array, new: jax.Array
-) -> tuple[jax.Array, jax.Array | None]:
-    """Losses (chains, lanes, 2, m) of both models on the next m examples, and which of them exist."""
-    m, size = program.chunk, program.size
-    positions = taken[..., None] + jnp.arange(m)
-    is_valid = positions < size if size % m else None
-    # Lanes whose data are used up are about to be cleared; all others stay in range but for the last chunk.
-    positions = jnp.minimum(positions, size - 1)
+    # Only the last chunk can reach beyond the data; what does is not counted.
+    indices = jnp.minimum(lanes.moments.n[..., None] + jnp.arange(program.chunk), program.size - 1)
     if not program.test.takes_all_data:
-        pair = words(task.key, Purpose.BATCH, 2)
-        positions = permute(Key(pair[..., 0], pair[..., 1]), positions, size)
+        pair = words(key, Purpose.BATCH, 2)
+        indices = permute(Key(pair[..., 0], pair[..., 1]), indices, program.size)
+    return _Task(key, site, epoch, is_active, exists, proposal, jnp.stack([old, new], axis=2), indices)
+
+
+def _take_chunk(program: Program, inputs: Inputs, task: _Task, lanes: _Lanes) -> tuple[jax.Array, jax.Array | None]:
+    """Losses (chains, lanes, 2, m) of both models on the next m examples, and which of them exist."""
     flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
-    pairs = jnp.stack([old, new], axis=2)
-    losses = losses_of_pairs(program.loss, inputs.data, flat(pairs), flat(positions), flat(task.is_active))
-    return losses.reshape(*positions.shape[:2], 2, m), is_valid
+    losses = losses_of_pairs(program.loss, inputs.data, flat(task.pair), flat(task.indices), flat(task.is_active))
+    is_valid = None
+    if program.size % program.chunk:
+        is_valid = lanes.moments.n[..., None] + jnp.arange(program.chunk) < program.size
+    return losses.reshape(*task.indices.shape[:2], 2, program.chunk), is_valid
 
 
-def _accumulate(
-    lanes: _Lanes, task: _Task, losses: jax.Array, is_valid: jax.Array | None
-) -> tuple[_Lanes, jax.Array]:
+def _accumulate(lanes: _Lanes, task: _Task, losses: jax.Array, is_valid: jax.Array | None) -> tuple[_Lanes, jax.Array]:
     """Add a chunk to the pending lanes; Delta_i sums over all changed models before it is counted."""
     if is_valid is not None:
         losses = jnp.where(is_valid[:, :, None], losses, 0.0)
@@ -224,29 +223,25 @@ def _accumulate(
 
 
 def _judge(
-    program: Program,
-    state: State,
-    task: _Task,
-    lanes: _Lanes,
-    slot: jax.Array,
-    s: jax.Array,
-    log_ratio: jax.Array,
+    program: Program, inputs: Inputs, state: State, task: _Task, lanes: _Lanes, slot: jax.Array
 ) -> tuple[Verdict, jax.Array]:
-    """Ask the acceptance test, in units of Delta_i = -s (l_i' - l_i)."""
+    """Ask the acceptance test, in units of Delta_i = -s (l_i' - l_i); also the size of the skewness left."""
     slot_state = jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, slot, axis=1), state.test)
     random_words = words(task.key, Purpose.TEST, program.test.num_words)
+    s = jnp.broadcast_to(inputs.s[:, None], slot.shape)
+    if program.schedule is not None:
+        s = s * _per_lane(program.schedule)(task.epoch)
 
     def one(
         moments: Moments, s: jax.Array, log_ratio: jax.Array, slot_state: Any, words: jax.Array
     ) -> tuple[Verdict, jax.Array]:
         evidence = Evidence(
-            log_ratio - s * moments.mean, s**2 * moments.variance, -moments.skewness, moments.count, program.size
+            log_ratio - s * moments.mean, s**2 * moments.variance, -moments.skewness, moments.n, program.size
         )
         planned = program.test.planned_batch(slot_state, s, program.size)
         return program.test.decide(evidence, planned, words), jnp.abs(evidence.third_cumulant()) / 12.0
 
-    s = jnp.broadcast_to(s, slot.shape)
-    verdict, skew = _per_lane(one)(lanes.moments, s, log_ratio, slot_state, random_words)
+    verdict, skew = _per_lane(one)(lanes.moments, s, task.proposal.log_ratio, slot_state, random_words)
     return verdict, skew
 
 

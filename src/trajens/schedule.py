@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -52,7 +53,7 @@ class Steps:
 
 
 def linear(start: float, stop: float, epochs: int) -> Ramp:
-    """s goes from `start` to `stop` in equal steps during `epochs`, then stays."""
+    """S goes from `start` to `stop` in equal steps during `epochs`, then stays."""
     return Ramp(
         number("start of the schedule", start, _ADVICE, at_least=0.0),
         number("stop of the schedule", stop, _ADVICE, at_least=0.0),
@@ -62,7 +63,7 @@ def linear(start: float, stop: float, epochs: int) -> Ramp:
 
 
 def exponential(start: float, stop: float, epochs: int) -> Ramp:
-    """s goes from `start` to `stop` by equal factors during `epochs`, then stays."""
+    """S goes from `start` to `stop` by equal factors during `epochs`, then stays."""
     return Ramp(
         number("start of the schedule", start, "an exponential schedule cannot start at 0", above=0.0),
         number("stop of the schedule", stop, "an exponential schedule cannot end at 0", above=0.0),
@@ -75,7 +76,7 @@ def stepped(steps: Sequence[tuple[int, float]]) -> Steps:
     """Constant pieces: pairs (first epoch, s) in increasing order, the first at epoch 0."""
     epochs = tuple(integer("epoch of a step", e, 0, "give whole epochs") for e, _ in steps)
     values = tuple(number("s of a step", v, _ADVICE, at_least=0.0) for _, v in steps)
-    is_ordered = len(epochs) > 0 and epochs[0] == 0 and all(a < b for a, b in zip(epochs, epochs[1:], strict=False))
+    is_ordered = len(epochs) > 0 and epochs[0] == 0 and all(a < b for a, b in pairwise(epochs))
     require(is_ordered, f"steps must start at epoch 0 and increase, got epochs {list(epochs)}; sort them.")
     return Steps(epochs, values)
 

@@ -13,7 +13,7 @@ any state.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ def permute(key: Key, positions: jax.Array, size: int) -> jax.Array:
     return value.astype(jnp.int32)
 
 
-@lru_cache(maxsize=None)
+@cache
 def rectangle(size: int) -> tuple[int, int]:
     """Sides (a, b) of the cheapest nearly square rectangle with a b >= size."""
     root = math.isqrt(size - 1) + 1 if size > 1 else 1

@@ -34,27 +34,27 @@ class Reason(IntEnum):
 
 
 class Evidence(NamedTuple):
-    """What is known of Delta after `count` of `size` examples drawn without replacement."""
+    """What is known of Delta after `b` of `size` examples drawn without replacement."""
 
     delta: jax.Array
     variance: jax.Array
     skewness: jax.Array
-    count: jax.Array
+    b: jax.Array
     size: int
 
     @property
     def is_complete(self) -> jax.Array:
         """Whether every example has been seen."""
-        return self.count >= self.size
+        return self.b >= self.size
 
     def noise(self, finite_population: bool = True) -> jax.Array:
         """rho^2 = Var(Delta*) = (S^2 / b) (1 - b/N); the paper leaves the last factor out."""
-        rho2 = self.variance / jnp.maximum(self.count, 1)
-        return rho2 * (1.0 - self.count / self.size) if finite_population else rho2
+        rho2 = self.variance / jnp.maximum(self.b, 1)
+        return rho2 * (1.0 - self.b / self.size) if finite_population else rho2
 
     def third_cumulant(self) -> jax.Array:
         """kappa_3 of Delta*; kappa_3 / 12 is what it adds to the log-ratio of detailed balance."""
-        return self.noise() ** 1.5 * self.skewness / jnp.sqrt(jnp.maximum(self.count, 1).astype(jnp.float32))
+        return self.noise() ** 1.5 * self.skewness / jnp.sqrt(jnp.maximum(self.b, 1).astype(jnp.float32))
 
 
 class Verdict(NamedTuple):

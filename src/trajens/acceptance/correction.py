@@ -12,7 +12,7 @@ No exact law exists for any rho > 0. Two approximations by symmetric atoms:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +49,7 @@ class CorrectionTable:
         return jnp.where(word_rest >> 31 == 1, size, -size)
 
 
-@lru_cache(maxsize=None)
+@cache
 def correction_table(rho: float, method: str = "lp") -> CorrectionTable:
     """The table for N(0, rho^2); `method` is "lp" or "ridge"."""
     atoms, weights = (_ridge if method == "ridge" else _linear_program)(float(rho))

@@ -84,9 +84,7 @@ class MinibatchBarker(AcceptanceTest):
             delta + logistic(words[3]) > 0,
             jnp.where(is_cut_off, delta > 0, delta + x_nc + x_corr > 0),
         )
-        reason = jnp.where(
-            evidence.is_complete, Reason.ALL_DATA, jnp.where(is_cut_off, Reason.CUT_OFF, Reason.TESTED)
-        )
+        reason = jnp.where(evidence.is_complete, Reason.ALL_DATA, jnp.where(is_cut_off, Reason.CUT_OFF, Reason.TESTED))
         return Verdict(evidence.is_complete | is_cut_off | is_quiet, is_accepted, reason.astype(jnp.int32))
 
 

@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     """Running mean of the variance of loss differences, and how many were averaged."""
 
     variance: jax.Array
-    count: jax.Array
+    seen: jax.Array
 
 
 @dataclass(frozen=True)
@@ -74,20 +74,20 @@ class Penalty(AcceptanceTest):
         variance = s**2 * state.variance
         wanted = size * variance / (size * self.rho**2 + variance)
         # A slot without a past takes a fixed pilot batch: any b is valid as long as it does not depend on the data.
-        chunks = jnp.where(state.count > 0, jnp.ceil(wanted / self.chunk), _PILOT_CHUNKS).astype(jnp.int32)
+        chunks = jnp.where(state.seen > 0, jnp.ceil(wanted / self.chunk), _PILOT_CHUNKS).astype(jnp.int32)
         return jnp.clip(chunks * self.chunk, self.chunk, size)
 
     def learn(self, state: Any, variance: jax.Array) -> Any:
         if not self.plan:
             return state
-        count = jnp.minimum(state.count + 1, round(1 / _RATE))
-        return Plan(state.variance + (variance - state.variance) / count, count)
+        seen = jnp.minimum(state.seen + 1, round(1 / _RATE))
+        return Plan(state.variance + (variance - state.variance) / seen, seen)
 
     def decide(self, evidence: Evidence, planned: jax.Array, words: jax.Array) -> Verdict:
         rho2 = evidence.noise()
-        b = evidence.count.astype(jnp.float32)
+        b = evidence.b.astype(jnp.float32)
         u = rho2 / 2 + rho2**2 / (4 * (b + 1)) + rho2**3 / (3 * (b + 1) * (b + 3))
         is_accepted = jnp.log(uniform(words[0])) < evidence.delta - u
-        is_ready = evidence.count >= planned if self.plan else rho2 <= self.rho**2
+        is_ready = evidence.b >= planned if self.plan else rho2 <= self.rho**2
         reason = jnp.where(evidence.is_complete, Reason.ALL_DATA, Reason.TESTED).astype(jnp.int32)
         return Verdict(is_ready | evidence.is_complete, is_accepted, reason)

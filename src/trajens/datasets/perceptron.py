@@ -1,6 +1,6 @@
 """The paper's perceptron: a straight line with slope m and constant c, theta = (m, c).
 
-    x_i = (u_i, 1), u ~ U(0, 1);  y_i = m u_i + c + noise,  m ~ U(-1, 1), c ~ U(-2, 0);  l_i = (y_i - theta.x_i)^2 / 2
+x_i = (u_i, 1), u ~ U(0, 1);  y_i = m u_i + c + noise,  m ~ U(-1, 1), c ~ U(-2, 0);  l_i = (y_i - theta.x_i)^2 / 2
 """
 
 from __future__ import annotations
@@ -40,5 +40,8 @@ def perceptron(seed: int = 0, size: int = 256, noise: float = 0.0) -> Perceptron
 
 def squared_error(theta: jax.Array, batch: PerceptronData) -> jax.Array:
     """(y - theta.x)^2 / 2 of every example."""
-    # A sum of products fuses with what is around it; a matrix product of two columns does not.
-    return 0.5 * (batch.y - jnp.sum(batch.x * theta, axis=-1)) ** 2
+    # Written out column by column, it fuses with what is around it; a reduction over two columns does not.
+    residual = jnp.asarray(batch.y)
+    for d in range(theta.shape[0]):
+        residual = residual - batch.x[:, d] * theta[d]
+    return 0.5 * residual**2

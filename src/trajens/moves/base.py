@@ -79,7 +79,7 @@ def check_redraw(fraction: float, refresh: float) -> None:
 
 
 def partially_refreshed(old: jax.Array, mean: jax.Array, noise: jax.Array, refresh: float) -> jax.Array:
-    """theta' = m + sqrt(1 - beta^2) (theta - m) + beta xi: reversible for N(m, Cov xi) (pCN)."""
+    """Theta' = m + sqrt(1 - beta^2) (theta - m) + beta xi: reversible for N(m, Cov xi) (pCN)."""
     if refresh == 1.0:
         return mean + noise
     return mean + (1.0 - refresh**2) ** 0.5 * (old - mean) + refresh * noise
