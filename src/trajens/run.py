@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from trajens.errors import integer, require
 from trajens.measure import Measurement, examples_per_measurement, measure
 from trajens.moves import Move, SingleSite
 from trajens.progress import Progress, ProgressBar
-from trajens.randomness import fold_in, key_of
+from trajens.randomness import Key, fold_in, key_of
 from trajens.records import Row, continued, summarise, tabulate, total
 from trajens.sampler import Inputs, Program, State, advance, initial_state
 from trajens.scan import Scan, scan_named
@@ -41,6 +41,7 @@ class Settings:
     test: AcceptanceTest
     scan: Scan
     keep_paths: bool
+    devices: tuple[jax.Device, ...]
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ def sample(
     records: int = 200,
     keep_paths: bool = False,
     progress: bool | Callable[[Progress], None] = False,
+    devices: Sequence[jax.Device] | None = None,
 ) -> Run:
     """Sample paths from `target` with independent chains.
 
@@ -144,6 +146,8 @@ def sample(
         Keep the path at every record in ``Run.history``.
     progress : bool or callable
         True shows a progress bar on stderr; a callable is handed a `Progress` after every block.
+    devices : sequence of jax devices, optional
+        Where chains may run; default all that JAX sees. As many are used as divide the chains evenly.
 
     Returns
     -------
@@ -178,11 +182,11 @@ def sample(
         test,
         scan_named(scan),
         bool(keep_paths),
+        tuple(jax.devices() if devices is None else devices),
     )
     target.s_of_chains(chains)
-    key = fold_in(key_of(settings.seed), jnp.arange(chains))
-    path = initial_paths(target, key, initial)
-    state = initial_state(_program(target, settings), key, path)
+    key = _chain_keys(np.uint32(settings.seed), chains)
+    state = _initial_state(_program(target, settings), key, initial_paths(target, key, initial))
     early = round(records * burn_in / epochs)
     early = min(max(early, lowest - 1), records - 1)
     marks = np.concatenate([_spread(burn_in, early), burn_in + _spread(epochs - burn_in, records - early)])
@@ -193,16 +197,17 @@ def _run(run: Run, marks: np.ndarray, progress: Any) -> Run:
     """Advance to each mark in turn and record there."""
     target, settings = run.target, run.settings
     program = _program(target, settings)
-    mesh = _mesh(settings.chains)
+    mesh = _mesh(settings)
     by_chain, everywhere = NamedSharding(mesh, PartitionSpec("chains")), NamedSharding(mesh, PartitionSpec())
     learn_until = settings.burn_in if settings.burn_in > 0 else _MAX_EPOCHS
     inputs = Inputs(
         jax.device_put(target.problem.data, everywhere),
         jax.device_put(target.law, everywhere),
-        jax.device_put(jnp.asarray(target.s_of_chains(settings.chains)), by_chain),
-        jax.device_put(jnp.int32(learn_until), everywhere),
+        jax.device_put(target.s_of_chains(settings.chains), by_chain),
+        jax.device_put(np.int32(learn_until), everywhere),
     )
-    state: State = jax.device_put(run.state, by_chain)
+    # Through the host: slicing on the device would compile a program for every array.
+    state: State = jax.device_put(jax.tree.map(np.asarray, run.state), by_chain)
     examples = examples_per_measurement(program.size)
     # Counts are 32-bit, and long blocks would keep the progress bar waiting.
     longest = max(1, _MAX_EPOCHS // (program.size * program.span * program.lanes))
@@ -214,9 +219,9 @@ def _run(run: Run, marks: np.ndarray, progress: Any) -> Run:
             tallies = []
             while epoch < mark:
                 epoch = min(int(mark), epoch + longest)
-                state, tally = _advance(program, mesh, inputs, state, jnp.int32(epoch))
+                state, tally = _advance(program, mesh, inputs, state, np.int32(epoch))
                 tallies.append(jax.tree.map(np.asarray, tally))
-            measured = jax.tree.map(np.asarray, _measure(program, mesh, inputs, state, jnp.int32(epoch), examples))
+            measured = jax.tree.map(np.asarray, _measure(program, mesh, inputs, state, np.int32(epoch), examples))
             rows.append(Row(total(tallies), measured))
             if settings.keep_paths:
                 history.append(np.asarray(state.path))
@@ -233,6 +238,14 @@ def _run(run: Run, marks: np.ndarray, progress: Any) -> Run:
     result = replace(run, state=state, epochs=epoch, records=records, history=paths, seconds=seconds)
     _warn(rows)
     return result
+
+
+_initial_state = jax.jit(initial_state, static_argnums=0)
+
+
+@partial(jax.jit, static_argnums=1)
+def _chain_keys(seed: jax.Array, chains: int) -> Key:
+    return fold_in(key_of(seed), jnp.arange(chains))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -254,11 +267,10 @@ def _each_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]
     return jax.shard_map(function, mesh=mesh, in_specs=(inputs, chains, everywhere), out_specs=chains, check_vma=False)
 
 
-def _mesh(chains: int) -> Mesh:
+def _mesh(settings: Settings) -> Mesh:
     """As many devices as divide the chains evenly."""
-    devices = jax.devices()
-    count = max(n for n in range(1, len(devices) + 1) if chains % n == 0)
-    return Mesh(np.array(devices[:count]), ("chains",))
+    count = max(n for n in range(1, len(settings.devices) + 1) if settings.chains % n == 0)
+    return Mesh(np.array(settings.devices[:count]), ("chains",))
 
 
 def _program(target: Target, settings: Settings) -> Program:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from trajens.randomness import Key, Purpose, normal, words
 from trajens.target import Target
 
 
-def initial_paths(target: Target, key: Key, initial: Any = None) -> jax.Array:
+def initial_paths(target: Target, key: Key, initial: Any = None) -> np.ndarray:
     """Paths (chains, tau, dim) to start from, checked to be finite and to have a finite loss.
 
     Parameters
@@ -27,12 +28,11 @@ def initial_paths(target: Target, key: Key, initial: Any = None) -> jax.Array:
         start of the problem, or a random model (from the prior, or of standard deviation dim^-1/2 if it is flat).
     """
     chains, tau, dim = key.first.shape[0], target.tau, target.problem.dim
-    noise = normal(words(key, Purpose.START, tau * dim)).reshape(chains, tau, dim)
     if initial is None and target.problem.start is not None:
         initial = target.problem.start
     if initial is None:
         spread = dim**-0.5 if target.prior is None else target.prior
-        path = _diffused(spread * noise[:, 0], noise, target.sigma)
+        path = np.asarray(_random_walk(key, np.zeros(dim, np.float32), spread, target.sigma, tau))
     else:
         given = _as_array(initial)
         accepted = {(dim,), (tau, dim), (chains, tau, dim)}
@@ -43,16 +43,22 @@ def initial_paths(target: Target, key: Key, initial: Any = None) -> jax.Array:
         )
         bad = int((~np.isfinite(given)).sum())
         require(bad == 0, f"initial must be finite, got {bad} NaN or infinite values; start from another path.")
-        array = jnp.asarray(given)
-        path = _diffused(array, noise, target.sigma) if given.ndim == 1 else array
-        path = jnp.broadcast_to(path, (chains, tau, dim))
+        path = np.asarray(_random_walk(key, given, 0.0, target.sigma, tau)) if given.ndim == 1 else given
+        path = np.broadcast_to(path, (chains, tau, dim))
     _check_losses(target, path)
     return path
 
 
-def _diffused(first: jax.Array, noise: jax.Array, sigma: float) -> jax.Array:
-    steps = sigma * noise.at[:, 0].set(0.0)
-    return first[..., None, :] + jnp.cumsum(steps, axis=1)
+@partial(jax.jit, static_argnames="tau")
+def _random_walk(key: Key, centre: jax.Array, spread: float, sigma: float, tau: int) -> jax.Array:
+    """First models N(centre, spread^2), one per key, and steps N(0, sigma^2) from there."""
+    dim = centre.shape[0]
+    noise = normal(words(key, Purpose.START, tau * dim)).reshape(-1, tau, dim)
+    size = jnp.where(jnp.arange(tau) == 0, spread, sigma)
+    return centre + jnp.cumsum(size[:, None] * noise, axis=1)
+
+
+_losses = jax.jit(losses_of_pairs, static_argnums=0)
 
 
 def _as_array(initial: Any) -> np.ndarray:
@@ -62,13 +68,13 @@ def _as_array(initial: Any) -> np.ndarray:
         raise InputError(f"initial must be an array of numbers, got {type(initial).__name__}; try a path.") from None
 
 
-def _check_losses(target: Target, path: jax.Array) -> None:
+def _check_losses(target: Target, path: np.ndarray) -> None:
     """Refuse a start whose loss is not finite, on some of the examples (before the sampler is compiled)."""
     problem = target.problem
     models = path[: min(8, path.shape[0])].reshape(-1, 1, path.shape[-1])[:64]
-    some = jnp.broadcast_to(jnp.arange(min(problem.size, 256)), (models.shape[0], min(problem.size, 256)))
-    losses = losses_of_pairs(problem.loss, problem.data, models, some, jnp.ones(models.shape[0], bool))
-    bad = int((~jnp.isfinite(losses)).sum())
+    some = np.tile(np.arange(min(problem.size, 256)), (models.shape[0], 1))
+    losses = np.asarray(_losses(problem.loss, problem.data, models, some, np.ones(models.shape[0], bool)))
+    bad = int((~np.isfinite(losses)).sum())
     require(
         bad == 0,
         f"the loss of the initial path must be finite, got {bad} NaN or infinite values of {losses.size}; start from "

@@ -77,7 +77,7 @@ class Target:
     def law(self) -> PathLaw:
         """The untilted chain as arrays."""
         precision = 0.0 if self.prior is None else self.prior**-2
-        return PathLaw(jnp.float32(self.sigma), jnp.float32(precision))
+        return PathLaw(np.float32(self.sigma), np.float32(precision))  # type: ignore[arg-type]
 
     def s_of_chains(self, chains: int) -> np.ndarray:
         """The factor of s of every chain, shape (chains,)."""

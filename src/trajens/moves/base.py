@@ -95,6 +95,15 @@ def masked(key: Key, new: jax.Array, old: jax.Array, fraction: float) -> jax.Arr
     count = max(1, round(fraction * dim))
     if count == dim:
         return new
-    pair = words(key, Purpose.MASK, 2)
-    rank = permute(Key(pair[0], pair[1]), jnp.arange(dim), dim)
-    return jnp.where(rank < count, new, old)
+    return jnp.where(_ranks(key, dim) < count, new, old)
+
+
+def _ranks(key: Key, dim: int) -> jax.Array:
+    """A random permutation of 0..dim-1."""
+    if dim > 32:
+        pair = words(key, Purpose.MASK, 2)
+        return permute(Key(pair[0], pair[1]), jnp.arange(dim), dim)
+    # Few numbers are ranked faster by comparing all pairs; equal ones keep their order.
+    word, index = words(key, Purpose.MASK, dim), jnp.arange(dim)
+    is_before = (word[:, None] < word) | ((word[:, None] == word) & (index[:, None] < index))
+    return is_before.sum(0)
