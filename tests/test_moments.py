@@ -12,6 +12,7 @@ from trajens.moments import Moments, merge, moments_of, no_moments
 
 CHUNKS, WIDTH = 6, 32
 EPS = float(np.finfo(np.float32).eps)
+UNDERFLOW = 1e-34  # some hundred results flushed to 0
 
 
 @jax.jit
@@ -36,16 +37,16 @@ def _assert_direct(moments: Moments, values: np.ndarray) -> None:
         return
     centred = x - x.mean()
     m2, m3, cubes = (centred**2).sum(), (centred**3).sum(), (np.abs(centred) ** 3).sum()
-    e = 32 * EPS * np.abs(x).max()  # error of a mean
+    e = 32 * EPS * np.abs(x).max() + UNDERFLOW  # error of a mean
     assert abs(float(moments.mean) - x.mean()) <= e
-    assert abs(float(moments.m2) - m2) <= 64 * EPS * m2 + 4 * np.sqrt(m2 * x.size) * e + 4 * x.size * e**2
+    assert abs(float(moments.m2) - m2) <= 64 * EPS * m2 + 4 * np.sqrt(m2 * x.size) * e + 4 * x.size * e**2 + UNDERFLOW
     bound = 256 * EPS * cubes + 12 * e * m2 + 12 * e**2 * np.sqrt(m2 * x.size) + 4 * x.size * e**3
-    assert abs(float(moments.m3) - m3) <= bound
+    assert abs(float(moments.m3) - m3) <= bound + UNDERFLOW
 
 
 @settings(deadline=None, max_examples=150)
 @given(
-    values=arrays(np.float32, (CHUNKS, WIDTH), elements=st.floats(-1000, 1000, width=32, allow_subnormal=False)),
+    values=arrays(np.float32, (CHUNKS, WIDTH), elements=st.floats(-1000, 1000, width=32)),
     counts=st.lists(st.integers(0, WIDTH), min_size=CHUNKS, max_size=CHUNKS),
 )
 def test_chunks_of_any_size_merge_to_the_direct_moments(values, counts):
@@ -55,7 +56,7 @@ def test_chunks_of_any_size_merge_to_the_direct_moments(values, counts):
 
 @settings(deadline=None, max_examples=50)
 @given(
-    values=arrays(np.float32, (CHUNKS, WIDTH), elements=st.floats(-1000, 1000, width=32, allow_subnormal=False)),
+    values=arrays(np.float32, (CHUNKS, WIDTH), elements=st.floats(-1000, 1000, width=32)),
     last=st.integers(1, WIDTH),
 )
 def test_whole_chunks_and_a_masked_last_one_merge_to_the_direct_moments(values, last):

@@ -18,12 +18,11 @@ def _squared(theta, batch):
     return 0.5 * ((theta - batch) ** 2).sum(1)
 
 
-def _bad_beyond_edge(theta, batch):
-    """One of the three kinds of bad values for some of the examples, as soon as theta_1 passes an edge."""
-    loss = _squared(theta, batch)
-    kind = (jnp.abs(batch[:, 1]) * 1000).astype(jnp.int32) % 4
-    bad = jnp.select([kind == i for i in range(3)], [jnp.float32(value) for value in BAD_VALUES], loss)
-    return jnp.where(theta[0] > EDGE, bad, loss)
+def _bad_beyond_edges(theta, batch):
+    """NaN, infinite or infinitely good for half of the examples, beyond one edge each."""
+    beyond = [theta[0] > EDGE, theta[1] > EDGE, theta[1] < -EDGE]
+    bad = jnp.select(beyond, [jnp.float32(value) for value in BAD_VALUES], jnp.float32(0))
+    return _squared(theta, batch) + jnp.where(batch[:, 0] > 0.1, bad, 0.0)
 
 
 def _bad_late_examples(theta, batch):
@@ -32,28 +31,27 @@ def _bad_late_examples(theta, batch):
     return jnp.where((label > 0) & (theta[0] <= 0.0), jnp.inf, _squared(theta, values))
 
 
-BEYOND_EDGE = tj.Target(tj.Problem(_bad_beyond_edge, DATA, 2), tau=4, sigma=0.1, s=20.0, prior=1.0)
+BEYOND_EDGES = tj.Target(tj.Problem(_bad_beyond_edges, DATA, 2), tau=4, sigma=0.1, s=20.0, prior=1.0)
 TESTS = {"metropolis": tj.Metropolis(), "penalty": tj.Penalty(32)}
 
 
 @pytest.mark.parametrize("name", TESTS)
 def test_proposals_with_a_bad_loss_are_rejected_and_counted(name):
-    run = _sampled(BEYOND_EDGE, test=TESTS[name])
+    run = _sampled(BEYOND_EDGES, test=TESTS[name])
     _assert_sound(run)
     reasons = run.summary()["reasons"]
     assert reasons["not finite"] > 0
     assert reasons["current not finite"] == 0
     assert sum(reasons.values()) == 4 * EPOCHS
-    # A quarter of the examples is good everywhere, so a batch of 32 all but surely (2e-20) sees a bad one.
-    assert (run.history[..., 0] <= EDGE).all()
+    _assert_within_edges(run)
 
 
 def test_a_bad_model_anywhere_in_a_longer_proposal_rejects_all_of_it():
     move = tj.Mixture([(1.0, tj.Segment(2)), (1.0, tj.CentreOfMass(0.1))])
-    run = _sampled(BEYOND_EDGE, test=TESTS["penalty"], move=move)
+    run = _sampled(BEYOND_EDGES, test=TESTS["penalty"], move=move)
     _assert_sound(run)
     assert run.summary()["reasons"]["not finite"] > 0
-    assert (run.history[..., 0] <= EDGE).all()
+    _assert_within_edges(run)
 
 
 def test_a_current_model_with_a_bad_loss_is_left_and_reported():
@@ -86,7 +84,6 @@ def test_an_initial_path_with_a_bad_loss_is_refused(bad):
         tj.sample(target, EPOCHS, chains=2, initial=path)
 
 
-@pytest.mark.xfail(strict=True, reason="a variance that overflows float32 stays in the plan as NaN")
 def test_a_finite_loss_whose_variance_overflows_leaves_the_plan_finite():
     loss = lambda theta, batch: jnp.where((theta[0] > EDGE) & (batch[:, 0] > 0), 1e25, _squared(theta, batch))  # noqa: E731
     target = tj.Target(tj.Problem(loss, DATA, 2), tau=4, sigma=0.1, s=20.0, prior=1.0)
@@ -94,9 +91,9 @@ def test_a_finite_loss_whose_variance_overflows_leaves_the_plan_finite():
     assert np.isfinite(run.state.test.variance).all()
 
 
-def _sampled(target, test, move=None, initial=(0.0, 0.0), burn_in=0):
+def _sampled(target, test, move=None, initial=None, burn_in=0):
     move = tj.SingleSite() if move is None else move
-    initial = np.asarray(initial, np.float32)
+    initial = np.zeros((4, 2)) if initial is None else initial
     return tj.sample(
         target, EPOCHS, 4, seed=1, burn_in=burn_in, move=move, test=test, initial=initial, records=20, keep_paths=True
     )
@@ -108,3 +105,9 @@ def _assert_sound(run):
     for name, values in run.records.items():
         assert np.isfinite(values).all(), name
     assert 0.0 < run.summary()["acceptance"] < 1.0
+
+
+def _assert_within_edges(run):
+    # A batch of 32 misses the bad half of the examples once in 2^32 times.
+    assert (run.history[..., 0] <= EDGE).all()
+    assert (np.abs(run.history[..., 1]) <= EDGE).all()

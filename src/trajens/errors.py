@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 
 class InputError(ValueError):
     """Bad input, found before anything was compiled."""
@@ -20,18 +22,15 @@ def require(condition: bool, message: str) -> None:
 def integer(name: str, value: Any, minimum: int, advice: str, maximum: int | None = None) -> int:
     """`value` as an int in [minimum, maximum], or an `InputError` that ends with `advice`."""
     accepted = f"at least {minimum}" if maximum is None else f"in {minimum}..{maximum}"
-    is_whole = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_whole:
-        try:
-            value = value.__index__()
-        except (AttributeError, TypeError):
-            raise InputError(f"{name} must be a whole number {accepted}, got {value!r}; {advice}.") from None
-    fits = math.isfinite(value) and value == int(value) and value >= minimum
-    require(
-        fits and (maximum is None or value <= maximum),
-        f"{name} must be a whole number {accepted}, got {value!r}; {advice}.",
-    )
-    return int(value)
+    message = f"{name} must be a whole number {accepted}, got {_shown(value)}; {advice}."
+    require(not _is_no_number(value), message)
+    try:
+        whole = int(value)
+        is_whole = bool(whole == value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(message) from None
+    require(is_whole and whole >= minimum and (maximum is None or whole <= maximum), message)
+    return whole
 
 
 def number(
@@ -51,11 +50,11 @@ def number(
     if at_most < math.inf:
         bounds.append(f"<= {at_most:g}")
     accepted = "a finite number" + (" " + " and ".join(bounds) if bounds else "")
-    message = f"{name} must be {accepted}, got {value!r}; {advice}."
-    require(not isinstance(value, (bool, str, bytes)), message)
+    message = f"{name} must be {accepted}, got {_shown(value)}; {advice}."
+    require(not _is_no_number(value), message)
     try:
         result = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(message) from None
     require(math.isfinite(result) and result > above and at_least <= result <= at_most, message)
     return result
@@ -67,6 +66,28 @@ def choice(name: str, value: Any, accepted: Iterable[str]) -> str:
     listed = ", ".join(repr(n) for n in names)
     require(
         isinstance(value, str) and value in names,
-        f"{name} must be one of {listed}, got {value!r}; check the spelling.",
+        f"{name} must be one of {listed}, got {_shown(value)}; check the spelling.",
     )
     return str(value)
+
+
+def pairs_of(name: str, value: Any, advice: str) -> list[tuple[Any, Any]]:
+    """`value` as a list of pairs, or an `InputError` that ends with `advice`."""
+    try:
+        return [(first, second) for first, second in value]
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a sequence of pairs, got {_shown(value)}; {advice}.") from None
+
+
+def _is_no_number(value: Any) -> bool:
+    """Truth values and text convert to numbers, but nobody means them as such."""
+    return isinstance(value, (bool, np.bool_, str, bytes))
+
+
+def _shown(value: Any) -> str:
+    """The value as the user would recognise it, cut where it is endless."""
+    try:
+        text = repr(value)
+    except ValueError:
+        text = f"a {type(value).__name__} too large to print"
+    return text if len(text) <= 80 else text[:77] + "..."

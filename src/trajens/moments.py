@@ -30,7 +30,7 @@ class Moments(NamedTuple):
 
     @property
     def skewness(self) -> jax.Array:
-        """Third standardised moment, 0 where all values are equal."""
+        """Third standardised moment, 0 where the values show no spread at all."""
         spread = jnp.where(self.m2 > 0, self.m2, 1.0)
         return jnp.where(self.m2 > 0, self.m3 * jnp.sqrt(self.n / spread) / spread, 0.0)
 

@@ -48,11 +48,16 @@ class Problem:
         self._unravel: Callable[[jax.Array], Any] | None = None
         self.start: jax.Array | None = None
         if start is not None:
-            self.start = jnp.asarray(start, jnp.float32)
+            given = np.asarray(start)
             require(
-                self.start.shape == (self.dim,) and bool(jnp.isfinite(self.start).all()),
-                f"start must be {self.dim} finite numbers, got shape {self.start.shape}; check the model's size.",
+                given.dtype.kind in "iuf" and bool(np.isfinite(given).all()),
+                f"start must be finite numbers, got {start!r}; initialise the model again.",
             )
+            require(
+                given.shape == (self.dim,),
+                f"start must have shape ({self.dim},), got {given.shape}; check the size of the model.",
+            )
+            self.start = jnp.asarray(given, jnp.float32)
 
     @classmethod
     def from_pytree(cls, loss: Callable[[Any, Any], jax.Array], data: Any, params: Any) -> Problem:
@@ -109,7 +114,8 @@ def _check_data(data: Any) -> int:
         )
         sizes.add(array.shape[0])
         if array.dtype.kind == "f":
-            bad = int((~np.isfinite(array.astype(np.float32))).sum())
+            with np.errstate(over="ignore"):
+                bad = int((~np.isfinite(array.astype(np.float32))).sum())
             require(
                 bad == 0,
                 f"data must be finite in float32, got {bad} NaN or infinite values of {array.size}; remove or "

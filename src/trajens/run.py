@@ -312,5 +312,5 @@ def _warn(rows: list[Row]) -> None:
             f"the loss of a current model was not finite on some examples: {current} decisions moved away from such a "
             f"model and {unmeasured} recorded losses are not finite; make the loss finite on all data.",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -96,7 +96,7 @@ class _Lanes(NamedTuple):
 class _Task(NamedTuple):
     """What each lane does next; fields are (chains, lanes, ...).
 
-    `pair` holds the current and the proposed version of the model in turn, `indices` the next chunk of its batch.
+    `indices` are those of the next chunk of its batch.
     """
 
     key: Key
@@ -105,7 +105,6 @@ class _Task(NamedTuple):
     is_active: jax.Array
     exists: jax.Array
     proposal: Proposal
-    pair: jax.Array
     indices: jax.Array
 
 
@@ -144,18 +143,20 @@ def advance(program: Program, inputs: Inputs, state: State, stop: jax.Array) -> 
 def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> _Work:
     """Take a chunk, judge, apply, and go on to the next task."""
     state, lanes, task, _ = work
-    losses, is_valid = _take_chunk(program, inputs, task, lanes)
+    old = jnp.take_along_axis(state.path, (task.site.first + lanes.row)[..., None], axis=1)
+    new = jnp.take_along_axis(task.proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
+    losses, is_valid = _take_chunk(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
     lanes, is_last_row = _accumulate(lanes, task, losses, is_valid)
     slot = task.site.kind * program.tau + task.site.first
     verdict, skew = _judge(program, inputs, state, task, lanes, slot)
-    verdict = _refuse_what_is_not_finite(verdict, is_last_row, losses, is_valid, task.pair[:, :, 1])
+    verdict = _refuse_what_is_not_finite(verdict, is_last_row, losses, is_valid, new)
     is_decided = task.is_active & verdict.is_decided
     is_accepted = is_decided & verdict.is_accepted
 
     changed = task.site.stop - task.site.first
     tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.moments.n, changed, lanes.losses, skew)
     path = jax.vmap(_apply)(state.path, task.proposal.models, task.site, is_accepted)
-    may_learn = is_decided & (task.epoch < inputs.learn_until) & (verdict.reason < Reason.NOT_FINITE)
+    may_learn = is_decided & (task.epoch < inputs.learn_until) & jnp.isfinite(lanes.moments.variance)
     test = _learn(program, state.test, slot, lanes.moments.variance, may_learn)
     state = _next_phase(program, state, task, is_decided)._replace(path=path, test=test)
 
@@ -185,21 +186,20 @@ def _assign(program: Program, inputs: Inputs, state: State, lanes: _Lanes, stop:
 
     propose: Callable[..., Proposal] = lambda key, path, site: program.move.propose(key, path, site, inputs.law)  # noqa: E731
     proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0)))(key, state.path, site)
-    old = jnp.take_along_axis(state.path, (site.first + lanes.row)[..., None], axis=1)
-    new = jnp.take_along_axis(proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
-
     # Only the last chunk can reach beyond the data; what does is not counted.
     indices = jnp.minimum(lanes.moments.n[..., None] + jnp.arange(program.chunk), program.size - 1)
     if not program.test.takes_all_data:
         pair = words(key, Purpose.BATCH, 2)
         indices = permute(Key(pair[..., 0], pair[..., 1]), indices, program.size)
-    return _Task(key, site, epoch, is_active, exists, proposal, jnp.stack([old, new], axis=2), indices)
+    return _Task(key, site, epoch, is_active, exists, proposal, indices)
 
 
-def _take_chunk(program: Program, inputs: Inputs, task: _Task, lanes: _Lanes) -> tuple[jax.Array, jax.Array | None]:
+def _take_chunk(
+    program: Program, inputs: Inputs, task: _Task, lanes: _Lanes, pair: jax.Array
+) -> tuple[jax.Array, jax.Array | None]:
     """Losses (chains, lanes, 2, m) of both models on the next m examples, and which of them exist."""
     flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
-    losses = losses_of_pairs(program.loss, inputs.data, flat(task.pair), flat(task.indices), flat(task.is_active))
+    losses = losses_of_pairs(program.loss, inputs.data, flat(pair), flat(task.indices), flat(task.is_active))
     is_valid = None
     if program.size % program.chunk:
         is_valid = lanes.moments.n[..., None] + jnp.arange(program.chunk) < program.size

@@ -60,7 +60,7 @@ class Checkerboard(Scan):
     repeats: int = 1
 
     def __post_init__(self) -> None:
-        integer("repeats", self.repeats, 1, "try 1 to 4")
+        object.__setattr__(self, "repeats", integer("repeats", self.repeats, 1, "try 1 to 4"))
 
     def lanes(self, move: Move, tau: int) -> int:
         return move.lanes(tau)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.errors import InputError, integer, number, require
+from trajens.errors import InputError, integer, number, pairs_of, require
 
 Schedule = Callable[[jax.Array], jax.Array]
 _ADVICE = "s multiplies the mean loss, try 1 to 1000"
@@ -35,7 +35,7 @@ class Ramp:
         done = jnp.minimum(epoch / self.epochs, 1.0).astype(jnp.float32)
         if self.is_exponential:
             return self.start * (self.stop / self.start) ** done
-        return self.start + (self.stop - self.start) * done
+        return self.start * (1.0 - done) + self.stop * done
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Steps:
 def linear(start: float, stop: float, epochs: int) -> Ramp:
     """S goes from `start` to `stop` in equal steps during `epochs`, then stays."""
     return Ramp(
-        number("start of the schedule", start, _ADVICE, at_least=0.0),
-        number("stop of the schedule", stop, _ADVICE, at_least=0.0),
+        _tilt("start of the schedule", start),
+        _tilt("stop of the schedule", stop),
         integer("epochs of the schedule", epochs, 1, "give the epoch at which s stops changing"),
         is_exponential=False,
     )
@@ -74,8 +74,9 @@ def exponential(start: float, stop: float, epochs: int) -> Ramp:
 
 def stepped(steps: Sequence[tuple[int, float]]) -> Steps:
     """Constant pieces: pairs (first epoch, s) in increasing order, the first at epoch 0."""
-    epochs = tuple(integer("epoch of a step", e, 0, "give whole epochs") for e, _ in steps)
-    values = tuple(number("s of a step", v, _ADVICE, at_least=0.0) for _, v in steps)
+    pairs = pairs_of("steps", steps, "try [(0, 10.0), (1000, 50.0)]")
+    epochs = tuple(integer("epoch of a step", e, 0, "give whole epochs") for e, _ in pairs)
+    values = tuple(_tilt("s of a step", v) for _, v in pairs)
     is_ordered = len(epochs) > 0 and epochs[0] == 0 and all(a < b for a, b in pairwise(epochs))
     require(is_ordered, f"steps must start at epoch 0 and increase, got epochs {list(epochs)}; sort them.")
     return Steps(epochs, values)
@@ -85,26 +86,30 @@ def split(s: Any) -> tuple[np.ndarray, Schedule | None]:
     """`s` as (one factor or one per chain, schedule or None); their product is the tilt."""
     if callable(s):
         try:
-            value = jax.eval_shape(s, jax.ShapeDtypeStruct((), jnp.int32))
-            first = float(jnp.asarray(s(jnp.int32(0))))
+            shape = jax.eval_shape(lambda epoch: jnp.asarray(s(epoch)), jax.ShapeDtypeStruct((), jnp.int32)).shape
+            first = np.asarray(s(jnp.int32(0)))
         except Exception as error:
             raise InputError(
                 f"s as a schedule must map an epoch to a number inside jit, got {type(error).__name__}: "
                 f"{str(error).splitlines()[0] if str(error) else 'no message'}; use jax.numpy in it."
             ) from error
-        require(value.shape == (), f"s(epoch) must be one number, got shape {value.shape}; return a scalar.")
-        number("s(0)", first, _ADVICE, at_least=0.0)
+        require(shape == (), f"s(epoch) must be one number, got shape {shape}; return a scalar.")
+        _tilt("s(0)", float(first))
         return np.ones((), np.float32), s
+    message = f"s must be a number, one number per chain or a schedule, got {s!r}; see trajens.schedule."
     try:
-        values = np.asarray(s, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"s must be a number, one number per chain or a schedule, got {s!r}; see trajens.schedule."
-        ) from None
+        values = np.asarray(s)
+    except ValueError:
+        raise InputError(message) from None
+    require(values.dtype.kind in "iuf", message)
     require(
         values.ndim <= 1 and values.size > 0,
         f"s must be a number or one number per chain, got shape {values.shape}; flatten it.",
     )
     for value in np.atleast_1d(values):
-        number("s", float(value), _ADVICE, at_least=0.0)
+        _tilt("s", float(value))
     return values.astype(np.float32), None
+
+
+def _tilt(name: str, value: float) -> float:
+    return number(name, value, _ADVICE, at_least=0.0, at_most=1e15)

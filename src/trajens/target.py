@@ -40,7 +40,8 @@ class PathLaw(NamedTuple):
         """Mean and standard deviation after also fixing the next model, one step of sigma away."""
         bond = jnp.where(has_after, 1.0 / self.sigma**2, 0.0)
         total = precision + bond
-        return (precision * mean + bond * after) / total, jax.lax.rsqrt(total)
+        # In this order a compiler has no choice of roundings: other forms differ by one bit between device counts.
+        return mean + (after - mean) * (bond / total), jax.lax.rsqrt(total)
 
 
 class Target:
@@ -67,11 +68,19 @@ class Target:
         self.problem = problem
         self.tau = integer("tau", tau, 1, "use 1 for a single model, 8 to 64 for an ensemble", 2**15)
         self.sigma = number("sigma", sigma, "try 0.05 to 0.1", above=0.0)
+        require(
+            1e-12 <= self.sigma <= 1e12,
+            f"sigma must be in 1e-12..1e12 to be squared in float32, got {sigma!r}; rescale the parameters.",
+        )
         self.s = s
         self.s_values, self.schedule = schedule.split(s)
         self.prior = None
         if prior is not None:
             self.prior = number("prior", prior, "use None for a flat prior or try 0.3", above=0.0)
+            require(
+                1e-12 <= self.prior <= 1e12,
+                f"prior must be in 1e-12..1e12 to be squared in float32, got {prior!r}; use None for a flat prior.",
+            )
 
     @property
     def law(self) -> PathLaw:

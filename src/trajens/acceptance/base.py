@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from trajens.errors import integer, require
+from trajens.errors import integer, number
 
 
 class Reason(IntEnum):
@@ -100,12 +100,9 @@ def check_chunk(chunk: int, size: int) -> int:
     return integer("chunk", chunk, 2, f"the data set has N = {size} examples", maximum=size)
 
 
-def check_rho(rho: float) -> None:
+def check_rho(rho: float) -> float:
     """The accepted noise of Delta*."""
-    require(
-        isinstance(rho, (int, float)) and 0.0 < rho <= 1.5,
-        f"rho must be in (0, 1.5], got {rho!r}; 1.0 is the paper's, 1.35 uses half the data.",
-    )
+    return number("rho", rho, "1.0 is the paper's, 1.35 uses half the data", above=0.0, at_most=1.5)
 
 
 def full_data_chunk(chunk: int | None, size: int) -> int:

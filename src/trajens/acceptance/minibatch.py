@@ -52,8 +52,8 @@ class MinibatchBarker(AcceptanceTest):
     skew_tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        integer("chunk", self.chunk, 2, "try 32 for small models, 240 for networks")
-        check_rho(self.rho)
+        object.__setattr__(self, "chunk", integer("chunk", self.chunk, 2, "try 32 for small models, 240 for networks"))
+        object.__setattr__(self, "rho", check_rho(self.rho))
         choice("table", self.table, ("lp", "ridge"))
         if self.cutoff is not None:
             require(

@@ -57,8 +57,8 @@ class Penalty(AcceptanceTest):
     plan: bool = True
 
     def __post_init__(self) -> None:
-        integer("chunk", self.chunk, 2, "try 32 for small models, 240 for networks")
-        check_rho(self.rho)
+        object.__setattr__(self, "chunk", integer("chunk", self.chunk, 2, "try 32 for small models, 240 for networks"))
+        object.__setattr__(self, "rho", check_rho(self.rho))
 
     def chunk_size(self, size: int) -> int:
         return check_chunk(self.chunk, size)

@@ -23,7 +23,7 @@ class PerceptronData(NamedTuple):
 
     def problem(self) -> Problem:
         """The squared error as a `Problem`."""
-        return Problem(squared_error, self, self.x.shape[1])
+        return Problem(perceptron_loss, self, self.x.shape[1])
 
 
 def perceptron(seed: int = 0, size: int = 256, noise: float = 0.0) -> PerceptronData:
@@ -38,7 +38,7 @@ def perceptron(seed: int = 0, size: int = 256, noise: float = 0.0) -> Perceptron
     return PerceptronData(x, y.astype(np.float32))
 
 
-def squared_error(theta: jax.Array, batch: PerceptronData) -> jax.Array:
+def perceptron_loss(theta: jax.Array, batch: PerceptronData) -> jax.Array:
     """(y - theta.x)^2 / 2 of every example."""
     # Written out column by column, it fuses with what is around it; a reduction over two columns does not.
     residual = jnp.asarray(batch.y)

@@ -72,17 +72,21 @@ class Move(ABC):
         """Draw new models for `site` of a path (tau, dim)."""
 
 
-def check_redraw(fraction: float, refresh: float) -> None:
-    """Accepted ranges of the two numbers every redrawing move has."""
-    number("fraction", fraction, "1 redraws every parameter, 0.25 a quarter of them", above=0.0, at_most=1.0)
-    number("refresh", refresh, "1 redraws completely, 0.5 keeps most of the old value", above=0.0, at_most=1.0)
+def check_redraw(fraction: float, refresh: float) -> tuple[float, float]:
+    """The two numbers every redrawing move has, in their accepted ranges."""
+    return (
+        number("fraction", fraction, "1 redraws every parameter, 0.25 a quarter of them", above=0.0, at_most=1.0),
+        number("refresh", refresh, "1 redraws completely, 0.5 keeps most of the old value", above=0.0, at_most=1.0),
+    )
 
 
 def partially_refreshed(old: jax.Array, mean: jax.Array, noise: jax.Array, refresh: float) -> jax.Array:
     """Theta' = m + sqrt(1 - beta^2) (theta - m) + beta xi: reversible for N(m, Cov xi) (pCN)."""
     if refresh == 1.0:
         return mean + noise
-    return mean + (1.0 - refresh**2) ** 0.5 * (old - mean) + refresh * noise
+    kept = (1.0 - refresh**2) ** 0.5
+    # Nested, so that a compiler has no choice of roundings between device counts.
+    return mean + kept * ((old - mean) + (refresh / kept) * noise)
 
 
 def masked(key: Key, new: jax.Array, old: jax.Array, fraction: float) -> jax.Array:

@@ -30,7 +30,7 @@ class CentreOfMass(Move):
     width: float
 
     def __post_init__(self) -> None:
-        number("width", self.width, "try sigma or less", above=0.0)
+        object.__setattr__(self, "width", number("width", self.width, "try sigma or less", above=0.0))
 
     def check(self, tau: int) -> None:
         pass

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.errors import number, require
+from trajens.errors import number, pairs_of, require
 from trajens.moves.base import Move, Proposal, Site
 from trajens.randomness import Key, Purpose, uniform, words
 from trajens.target import PathLaw
@@ -33,8 +33,8 @@ class Mixture(Move):
 
     def __init__(self, components: Sequence[tuple[float, Move]]):
         flat: list[tuple[float, Move]] = []
-        for weight, move in components:
-            number("weight of a move", weight, "leave the move out instead of giving it weight 0", above=0.0)
+        for weight, move in pairs_of("components of a mixture", components, "try [(1.0, SingleSite(0.25))]"):
+            weight = number("weight of a move", weight, "leave the move out instead of giving it weight 0", above=0.0)
             require(
                 isinstance(move, Move),
                 f"a mixture must hold (weight, move) pairs, got {move!r}; try (1.0, SingleSite(0.25)).",

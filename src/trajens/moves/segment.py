@@ -42,8 +42,10 @@ class Segment(Move):
     refresh: float = 1.0
 
     def __post_init__(self) -> None:
-        integer("length", self.length, 1, "try 2 to 8 models")
-        check_redraw(self.fraction, self.refresh)
+        object.__setattr__(self, "length", integer("length", self.length, 1, "try 2 to 8 models"))
+        fraction, refresh = check_redraw(self.fraction, self.refresh)
+        object.__setattr__(self, "fraction", fraction)
+        object.__setattr__(self, "refresh", refresh)
 
     def check(self, tau: int) -> None:
         require(

@@ -37,7 +37,9 @@ class SingleSite(Move):
     refresh: float = 1.0
 
     def __post_init__(self) -> None:
-        check_redraw(self.fraction, self.refresh)
+        fraction, refresh = check_redraw(self.fraction, self.refresh)
+        object.__setattr__(self, "fraction", fraction)
+        object.__setattr__(self, "refresh", refresh)
 
     def check(self, tau: int) -> None:
         pass

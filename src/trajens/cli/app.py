@@ -1,0 +1,65 @@
+"""The application: its commands, and what happens to bad input.
+
+Exit codes: 0 done, 2 bad input (one sentence on stderr), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from trajens import __version__
+from trajens.cli.figure import figure
+from trajens.cli.info import info
+from trajens.cli.train import train
+from trajens.errors import InputError
+
+
+class Commands(TyperGroup):
+    """A group of commands that answers bad input with one sentence and never with a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            typer.echo(f"trajens: error: {error}", err=True)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            typer.echo("trajens: interrupted; nothing more was written.", err=True)
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Neural network ensembles without gradients, by Monte Carlo in the space of trajectories.",
+    epilog="Try: trajens train perceptron --tau 8 --s 20",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(train, name="train")
+app.command()(figure)
+app.command()(info)
+
+
+def main() -> None:
+    """Run the command line on the arguments of this process."""
+    app(prog_name="trajens")
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"trajens {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,25 @@
+"""``trajens info``: what is installed and what it runs on."""
+
+from __future__ import annotations
+
+import platform
+
+import jax
+from rich.console import Console
+from rich.table import Table
+
+import trajens
+from trajens.cli.devices import num_cores, use_all_cores
+
+
+def info() -> None:
+    """Versions, devices and the loss kernel in use."""
+    use_all_cores()
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_row("trajens", trajens.__version__)
+    table.add_row("Python", f"{platform.python_version()} ({platform.system()} {platform.machine()})")
+    table.add_row("JAX", jax.__version__)
+    table.add_row("devices", ", ".join(str(device) for device in jax.devices()))
+    table.add_row("CPU cores", str(num_cores()))
+    table.add_row("loss kernel", "JAX definition, compiled by XLA")
+    Console().print(table)

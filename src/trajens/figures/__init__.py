@@ -1,0 +1,21 @@
+"""Figures of the paper, one module each; a figure is imported, and Matplotlib with it, when it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trajens.figures.drawn import Drawn
+
+__all__ = ["FIGURES", "Drawn"]
+
+
+def _figure_1c(out: Path, **options: Any) -> Drawn:
+    from trajens.figures.figure_1c import figure_1c
+
+    return figure_1c(out, **options)
+
+
+FIGURES: dict[str, Callable[..., Drawn]] = {"1c": _figure_1c}
+"""Name -> function of (out, scale, seed, progress)."""

@@ -1,0 +1,54 @@
+"""What is left after a figure was drawn: numbers to print and files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from trajens.errors import InputError
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure that was sampled and written.
+
+    Attributes
+    ----------
+    table : Table
+        The numbers in the picture.
+    remarks : tuple of str
+        Lines to print below it.
+    files : tuple of Path
+    """
+
+    table: Table
+    remarks: tuple[str, ...]
+    files: tuple[Path, ...]
+
+
+def ready_folder(out: Path) -> Path:
+    """`out`, made if need be, before any time is spent on sampling."""
+    try:
+        Path(out).mkdir(parents=True, exist_ok=True)
+        probe = Path(out) / ".trajens-probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(
+            f"out must be a folder that can be written to, got '{out}' ({error.strerror}); choose another."
+        ) from None
+    return Path(out)
+
+
+def write_csv(rows: Sequence[Any], path: Path) -> Path:
+    """Named tuples of one kind as a CSV file with their field names on top."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(rows[0]._fields)
+        writer.writerows(rows)
+    return path

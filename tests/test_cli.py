@@ -1,0 +1,171 @@
+"""The command line keeps its contract: one JSON object, exit codes, one sentence for bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import pytest
+
+import trajens as tj
+from trajens.cli import app
+from trajens.cli.devices import num_cores
+from trajens.cli.numbers import finite, whole
+from trajens.cli.train import _move, _test
+
+SMALL = ["train", "perceptron", "--tau", "4", "--s", "50", "--epochs", "4e3", "--chains", "8", "--records", "40"]
+
+
+def call(capsys, *arguments):
+    """Exit code, stdout and stderr of the command line."""
+    with pytest.raises(SystemExit) as exit_:
+        app(list(arguments), prog_name="trajens")
+    out, err = capsys.readouterr()
+    return exit_.value.code, out, err
+
+
+def test_json_is_one_object_with_the_summary_and_the_exact_loss(capsys):
+    code, out, _ = call(capsys, *SMALL, "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert out.count("\n") == 1
+    data = tj.datasets.perceptron()
+    assert report["exact_loss"] == tj.exact.perceptron(data.x, data.y, 4, 0.1, 50.0).loss
+    assert report["exact_z"] == (report["loss"] - report["exact_loss"]) / report["loss_stderr"]
+    assert abs(report["exact_z"]) < 6
+    assert (report["epochs"], report["burn_in"], report["chains"]) == (4000, 800, 8)
+    assert sum(report["reasons"].values()) == 8 * 3200
+    assert 0 < report["acceptance"] < 1
+    assert 32 <= report["batch_size"] <= 256
+    for name in ("loss_deciding", "data_used", "max_skew", "weight_rms", "loss_examples", "seconds"):
+        assert report[name] > 0
+    settings = report["settings"]
+    assert (settings["tau"], settings["test"], settings["scan"], settings["seed"]) == (4, "penalty", "checkerboard", 0)
+
+
+def test_table_has_the_same_numbers_in_words(capsys):
+    code, out, _ = call(capsys, *SMALL)
+    assert code == 0
+    for words in ("measured", "standard error", "exact", "acceptance", "mean batch", "data used", "max skew", "tested"):
+        assert words in out
+
+
+def test_one_chain_has_no_standard_error_and_a_process_keeps_stdout_clean():
+    command = [sys.executable, "-m", "trajens", *SMALL, "--chains", "1", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["loss_stderr"] is None
+    assert report["exact_z"] is None
+    assert "sampling" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--tau 0", "tau must be a whole number in 1..32768, got 0"),
+        ("--test nonsense", "test must be one of 'penalty', 'minibatch-barker', 'paper', 'barker', 'metropolis'"),
+        ("--rho 9", "rho must be in (0, 1.5], got 9.0"),
+        ("--rho 1 --test paper", "rho must be left out with --test paper"),
+        ("--chunk 1000", "chunk must be a whole number in 2..256, got 1000"),
+        ("--chunk 1000 --test barker", "chunk must be a whole number in 2..256, got 1000"),
+        ("--epochs 2.5", "epochs must be a whole number"),
+        ("--burn-in 4e3", "burn_in must be less than epochs = 4000"),
+        ("--s 0", "s must be a finite number > 0"),
+        ("--num-data 1", "num-data must be a whole number at least 2"),
+        ("--segment 4", "length of a segment must be in 1..3 for tau = 4, got 4"),
+        ("--centre-of-mass 0", "centre-of-mass must be a finite number > 0"),
+        ("--scan diagonal", "scan must be one of 'random', 'checkerboard'"),
+        ("--chains 0", "chains must be a whole number at least 1"),
+    ],
+)
+def test_bad_input_is_one_sentence_on_stderr_and_exit_code_2(capsys, option, sentence):
+    code, out, err = call(capsys, *SMALL, *option.split())
+    assert code == 2
+    assert out == ""
+    assert err.startswith(f"trajens: error: {sentence}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["figure 9z", "figure 1c --scale huge", "figure 1c --seed -1", "train mnist", "train perceptron --epochs many"],
+)
+def test_what_does_not_exist_is_exit_code_2(capsys, command):
+    code, out, err = call(capsys, *command.split())
+    assert code == 2
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def test_interruption_is_exit_code_130(capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tj, "sample", interrupted)
+    code, out, err = call(capsys, *SMALL)
+    assert (code, out) == (130, "")
+    assert err.startswith("trajens: interrupted")
+
+
+def test_info_names_versions_devices_and_the_kernel(capsys):
+    code, out, _ = call(capsys, "info")
+    assert code == 0
+    for words in (tj.__version__, jax.__version__, str(jax.devices()[0]), str(num_cores()), "JAX definition"):
+        assert words in out
+
+
+def test_version_and_help(capsys):
+    assert call(capsys, "--version") == (0, f"trajens {tj.__version__}\n", "")
+    code, out, _ = call(capsys, "--help")
+    assert code == 0
+    for command in ("train", "figure", "info"):
+        assert command in out
+
+
+def test_a_process_uses_every_core_and_leaves_matplotlib_alone():
+    code = (
+        "import sys, jax, trajens.cli.devices as d, trajens.cli; d.use_all_cores();"
+        "print(len(jax.devices('cpu')) == d.num_cores(), 'matplotlib' in sys.modules)"
+    )
+    free = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")}
+    done = subprocess.run([sys.executable, "-c", code], env=free, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
+
+
+@pytest.mark.parametrize(("text", "value"), [("200000", 200000), ("2e5", 200000), ("1.5", 1.5), ("-3", -3)])
+def test_whole_numbers_may_have_an_exponent(text, value):
+    assert whole(text) == value
+    assert type(whole(text)) is type(value)
+
+
+def test_json_has_no_nan():
+    assert finite({"a": float("nan"), "b": {"c": float("-inf"), "d": 1.0}, "e": "nan"}) == {
+        "a": None,
+        "b": {"c": None, "d": 1.0},
+        "e": "nan",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "chunk", "rho", "test"),
+    [
+        ("penalty", None, None, tj.Penalty(32)),
+        ("penalty", 16, 1.0, tj.Penalty(16, rho=1.0)),
+        ("minibatch-barker", None, 1.2, tj.MinibatchBarker(32, rho=1.2)),
+        ("paper", 64, None, tj.paper_test(64)),
+        ("barker", None, None, tj.Barker()),
+        ("metropolis", 64, None, tj.Metropolis(64)),
+    ],
+)
+def test_names_of_tests_mean_the_tests_of_the_library(name, chunk, rho, test):
+    assert _test(name, chunk, rho, 256) == test
+
+
+def test_options_of_moves_mean_the_moves_of_the_library():
+    assert _move(8, 0.5, 0.9, None, None) == tj.SingleSite(0.5, 0.9)
+    assert _move(8, 1.0, 1.0, 3, None) == tj.Segment(3)
+    assert _move(8, 1.0, 1.0, 3, 0.2) == tj.Mixture([(8, tj.Segment(3)), (1, tj.CentreOfMass(0.2))])

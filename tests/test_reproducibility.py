@@ -1,0 +1,133 @@
+"""A result is a function of its inputs: not of blocks, devices, stops or what was compiled before."""
+
+import jax
+import numpy as np
+import pytest
+
+import trajens as tj
+from trajens import run as run_module
+from trajens import sampler
+
+DATA = tj.datasets.perceptron(noise=0.3)
+TARGET = tj.Target(DATA.problem(), tau=5, sigma=0.1, s=80.0)
+SETTINGS = {
+    "penalty": {"move": tj.SingleSite(0.5), "test": tj.Penalty(16), "scan": "checkerboard"},
+    "paper": {"move": tj.SingleSite(), "test": tj.paper_test(24), "scan": "random"},
+    "mixture": {
+        "move": tj.Mixture([(1.0, tj.Segment(2)), (1.0, tj.CentreOfMass(0.05)), (2.0, tj.SingleSite(0.5))]),
+        "test": tj.MinibatchBarker(32),
+        "scan": "checkerboard",
+    },
+}
+every_setting = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+
+
+def sample(epochs=600, records=6, seed=0, chains=8, burn_in=100, target=TARGET, **settings):
+    return tj.sample(target, epochs, chains=chains, seed=seed, burn_in=burn_in, records=records, **settings)
+
+
+def assert_same_run(a, b):
+    np.testing.assert_array_equal(a.paths, b.paths)
+    for name in a.records:
+        np.testing.assert_array_equal(a.records[name], b.records[name], err_msg=name)
+
+
+@every_setting
+def test_same_seed_gives_the_same_run_and_another_seed_another(settings):
+    first = sample(**settings)
+    assert_same_run(first, sample(**settings))
+    assert (first.paths != sample(seed=1, **settings).paths).any()
+
+
+@every_setting
+def test_a_continued_run_equals_one_run_bit_for_bit(settings):
+    whole = sample(epochs=600, records=6, **settings)
+    parts = sample(epochs=300, records=3, **settings).extend(300)
+    assert_same_run(whole, parts)
+    odd = sample(epochs=301, records=2, **settings).extend(7, records=1).extend(292, records=2)
+    np.testing.assert_array_equal(whole.paths, odd.paths)
+
+
+@every_setting
+def test_paths_do_not_depend_on_block_sizes(settings, monkeypatch):
+    whole = sample(**settings)
+    np.testing.assert_array_equal(whole.paths, sample(records=50, **settings).paths)
+    monkeypatch.setattr(sampler, "_INNER_ITERATIONS", 3)
+    jax.clear_caches()
+    np.testing.assert_array_equal(whole.paths, sample(**settings).paths)
+    jax.clear_caches()
+
+
+@every_setting
+def test_paths_do_not_depend_on_the_number_of_devices(settings):
+    devices = jax.devices()
+    assert len(devices) == 4
+    one = sample(devices=devices[:1], **settings)
+    assert_same_run(one, sample(devices=devices[:2], **settings))
+    assert_same_run(one, sample(devices=devices, **settings))
+
+
+def test_chains_that_do_not_divide_over_the_devices_still_run():
+    assert sample(chains=3, **SETTINGS["paper"]).paths.shape == (3, 5, 2)
+
+
+def test_a_chain_does_not_depend_on_how_many_others_there_are():
+    few, many = sample(chains=4, **SETTINGS["paper"]), sample(chains=8, **SETTINGS["paper"])
+    np.testing.assert_array_equal(few.paths, many.paths[:4])
+
+
+def test_the_second_call_does_not_compile(monkeypatch):
+    sample(**SETTINGS["penalty"])
+    before = run_module._advance._cache_size(), run_module._measure._cache_size()
+    sample(seed=5, epochs=700, burn_in=50, **SETTINGS["penalty"])
+    other = tj.Target(TARGET.problem, tau=5, sigma=0.2, s=np.full(8, 30.0), prior=0.7)
+    sample(target=other, **SETTINGS["penalty"]).extend(50)
+    assert (run_module._advance._cache_size(), run_module._measure._cache_size()) == before
+
+
+def test_chains_and_epochs_and_purposes_draw_different_words():
+    from trajens.randomness import Purpose, fold_in, key_of, words
+
+    chains = fold_in(key_of(0), np.arange(50, dtype=np.int32))
+    epochs = fold_in(jax.tree.map(lambda w: w[:, None], chains), np.arange(50, dtype=np.int32))
+    drawn = np.concatenate([np.asarray(words(epochs, purpose, 4)).ravel() for purpose in Purpose])
+    # 80 000 words of 32 bits: 0.75 collisions expected by chance, never dozens.
+    assert len(drawn) - len(np.unique(drawn)) < 12
+
+
+def test_memory_of_the_state_does_not_grow_with_epochs():
+    short, long = sample(epochs=200, **SETTINGS["mixture"]), sample(epochs=2000, **SETTINGS["mixture"])
+    size = lambda run: sum(leaf.nbytes for leaf in jax.tree.leaves(run.state))  # noqa: E731
+    assert size(short) == size(long)
+
+
+@pytest.mark.parametrize("scan", ["random", "checkerboard"])
+def test_an_epoch_is_one_proposal(scan):
+    run = sample(epochs=101, burn_in=0, records=1, move=tj.SingleSite(), test=tj.Metropolis(), scan=scan)
+    assert run.summary()["reasons"]["all data"] == 101 * 8
+    assert run.summary()["data_used"] == 101 * 8 * 256
+
+
+def test_records_and_summary_have_the_promised_names():
+    run = sample(**SETTINGS["penalty"])
+    promised = {"epoch", "loss", "loss_deciding", "acceptance", "batch_size", "data_used", "weight_rms"}
+    assert promised <= set(run.records)
+    assert all(values.shape == (8, 6) for values in run.records.values())
+    summary = run.summary()
+    assert {"loss", "loss_stderr", "acceptance", "batch_size", "data_used", "max_skew", "reasons"} <= set(summary)
+    assert (run.records["epoch"][0] == np.arange(1, 7) * 100).all()
+    assert run.summary(chains=[0, 1])["chains"] == 2
+
+
+def test_pytree_model_samples_the_same_paths_as_the_flat_one():
+    start = {"slope": np.float32(0.2), "zero": np.float32(-0.5)}
+
+    def loss(params, batch):
+        residual = batch.y - batch.x[:, 0] * params["slope"]
+        return 0.5 * (residual - batch.x[:, 1] * params["zero"]) ** 2
+
+    tree = tj.Problem.from_pytree(loss, DATA, start)
+    flat = tj.Problem(tj.datasets.perceptron_loss, DATA, 2, start=[0.2, -0.5])
+    runs = [sample(target=tj.Target(p, tau=3, sigma=0.1, s=20.0), **SETTINGS["paper"]) for p in (tree, flat)]
+    np.testing.assert_array_equal(runs[0].paths, runs[1].paths)
+    assert set(tree.unravel(runs[0].paths[0, 0])) == {"slope", "zero"}
