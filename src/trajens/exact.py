@@ -61,7 +61,7 @@ def perceptron(x: Any, y: Any, tau: int, sigma: float, s: float, prior: float | 
     x : (N, D), y : (N,)
         Data of l_i = (y_i - theta.x_i)^2 / 2.
     tau, sigma, s, prior
-        As in `Target`; s is one number > 0.
+        As in `Target`; s is one number, > 0 for a flat prior.
 
     Returns
     -------
@@ -74,7 +74,10 @@ def perceptron(x: Any, y: Any, tau: int, sigma: float, s: float, prior: float | 
     )
     tau = integer("tau", tau, 1, "use 1 or more models")
     sigma = number("sigma", sigma, "try 0.1", above=0.0)
-    s = number("s", s, "the path law of a flat prior needs s > 0", above=0.0)
+    if prior is None:
+        s = number("s", s, "the path law of a flat prior needs s > 0", above=0.0)
+    else:
+        s = number("s", s, "s = 0 is the untilted law", at_least=0.0)
     size, dim = x.shape
     hessian = x.T @ x / size
     solution = np.linalg.lstsq(x, y, rcond=None)[0]

@@ -209,18 +209,23 @@ def _run(run: Run, marks: np.ndarray, progress: Any) -> Run:
     # Through the host: slicing on the device would compile a program for every array.
     state: State = jax.device_put(jax.tree.map(np.asarray, run.state), by_chain)
     examples = examples_per_measurement(program.size)
-    # Counts are 32-bit, and long blocks would keep the progress bar waiting.
-    longest = max(1, _MAX_EPOCHS // (program.size * program.span * program.lanes))
+    # Counts are 32-bit.
+    block = _Block(_MAX_EPOCHS // (program.size * program.span * program.lanes))
 
-    epoch, rows, history, begin = run.epochs, [], [], time.perf_counter()
+    epoch, begin = run.epochs, time.perf_counter()
+    rows: list[Row] = []
+    history: list[np.ndarray] = []
     report = ProgressBar(int(marks[-1]), run.epochs) if progress is True else progress
     try:
         for mark in marks:
             tallies = []
             while epoch < mark:
-                epoch = min(int(mark), epoch + longest)
+                start, epoch = time.perf_counter(), min(int(mark), epoch + block.epochs)
                 state, tally = _advance(program, mesh, inputs, state, np.int32(epoch))
                 tallies.append(jax.tree.map(np.asarray, tally))
+                block.adapt(time.perf_counter() - start)
+                if report and rows and epoch < mark:
+                    report(_progress(epoch, rows[-1], time.perf_counter() - begin))
             measured = jax.tree.map(np.asarray, _measure(program, mesh, inputs, state, np.int32(epoch), examples))
             rows.append(Row(total(tallies), measured))
             if settings.keep_paths:
@@ -238,6 +243,20 @@ def _run(run: Run, marks: np.ndarray, progress: Any) -> Run:
     result = replace(run, state=state, epochs=epoch, records=records, history=paths, seconds=seconds)
     _warn(rows)
     return result
+
+
+class _Block:
+    """Epochs per call of the sampler: about half a second, so that a run can be watched and interrupted."""
+
+    def __init__(self, most: int):
+        self._most = max(1, most)
+        self.epochs = min(256, self._most)
+
+    def adapt(self, seconds: float) -> None:
+        if seconds < 0.25:
+            self.epochs = min(2 * self.epochs, self._most)
+        elif seconds > 1.0:
+            self.epochs = max(1, self.epochs // 2)
 
 
 _initial_state = jax.jit(initial_state, static_argnums=0)

@@ -29,7 +29,7 @@ def perceptron(dim=DIM, size=16):
     return tj.datasets.PerceptronData(x.astype(np.float32), y.astype(np.float32))
 
 
-def assert_path_law(data, tau, sigma, s, prior, epochs=5000, **settings):
+def assert_path_law(data, tau, sigma, s, prior, epochs=4000, **settings):
     target = tj.Target(data.problem(), tau, sigma, s, prior)
     burn_in = epochs // 2
     run = tj.sample(
@@ -39,7 +39,7 @@ def assert_path_law(data, tau, sigma, s, prior, epochs=5000, **settings):
         seed=11,
         burn_in=burn_in,
         initial=np.full(data.x.shape[1], 2.0),
-        records=160,
+        records=100,
         keep_paths=True,
         **settings,
     )

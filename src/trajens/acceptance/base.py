@@ -50,7 +50,10 @@ class Evidence(NamedTuple):
     def noise(self, finite_population: bool = True) -> jax.Array:
         """rho^2 = Var(Delta*) = (S^2 / b) (1 - b/N); the paper leaves the last factor out."""
         rho2 = self.variance / jnp.maximum(self.b, 1)
-        return rho2 * (1.0 - self.b / self.size) if finite_population else rho2
+        if not finite_population:
+            return rho2
+        # A rounded quotient b / N would leave a tiny negative variance at b = N.
+        return rho2 * ((self.size - self.b).astype(jnp.float32) / self.size)
 
     def third_cumulant(self) -> jax.Array:
         """kappa_3 of Delta*; kappa_3 / 12 is what it adds to the log-ratio of detailed balance."""

@@ -17,9 +17,6 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.polynomial import chebyshev
-from scipy import optimize
-from scipy.special import expit, ndtr
 
 from trajens.randomness import uniform
 
@@ -34,6 +31,8 @@ class CorrectionTable:
 
     def acceptance(self, delta: np.ndarray) -> np.ndarray:
         """P(Delta + N(0, rho^2) + X_corr > 0), exactly, in float64."""
+        from scipy.special import ndtr
+
         d = np.asarray(delta, np.float64)[..., None]
         both = ndtr((d + self.atoms) / self.rho) + ndtr((d - self.atoms) / self.rho)
         return 0.5 * both @ self.probabilities
@@ -58,6 +57,10 @@ def correction_table(rho: float, method: str = "lp") -> CorrectionTable:
 
 
 def _linear_program(rho: float) -> tuple[np.ndarray, np.ndarray]:
+    # SciPy is imported where it is used: most runs never need a table, and it doubles the import time.
+    from scipy import optimize
+    from scipy.special import expit, ndtr
+
     x = np.arange(0.0, 14.0 + 1e-9, 0.05)
     y = np.arange(0.0, 14.0 + 3.0 * rho + 1e-9, 0.05)
     weight = expit(x) * expit(-x)
@@ -90,6 +93,9 @@ def _ridge(rho: float, half_width: float = 10.0, cells: int = 4000, penalty: flo
     M is smooth in x, so a Chebyshev expansion M = T C is exact to rounding with few terms, and the solution
     u = M'(M M' + lambda I)^-1 v needs only matrices of that many rows.
     """
+    from numpy.polynomial import chebyshev
+    from scipy.special import expit, ndtr
+
     x = np.linspace(-half_width, half_width, 4 * cells + 1)
     y = np.linspace(-2.0 * half_width, 2.0 * half_width, 2 * cells + 1)
     terms = int(20.0 * half_width / min(rho, 1.0))

@@ -1,0 +1,117 @@
+"""Minibatch tests are checked for bias, not only for running.
+
+The noisy-label perceptron of 256 points, tau = 4, sigma = 0.1, s = 150: the noise of Delta_i is that of the labels, so
+batches are a large part of the data and every shortcut shows.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit, ndtri
+
+import trajens as tj
+from tests.monte_carlo import Z, assert_agrees
+from trajens.acceptance import Evidence
+from trajens.moments import moments_of
+from trajens.randomness import Key, Purpose, fold_in, key_of, words
+from trajens.subsample import permute
+
+DATA = tj.datasets.perceptron(seed=0, noise=1.0)
+TAU, SIGMA, S = 4, 0.1, 150.0
+EXACT = tj.exact.perceptron(DATA.x, DATA.y, TAU, SIGMA, S)
+
+
+def relative_bias(test, epochs, chains, seed=1):
+    """Bias of the excess loss and its standard error, both relative to the exact excess loss."""
+    target = tj.Target(DATA.problem(), TAU, SIGMA, S)
+    run = tj.sample(
+        target,
+        epochs,
+        chains=chains,
+        seed=seed,
+        burn_in=epochs // 5,
+        move=tj.SingleSite(),
+        test=test,
+        records=epochs // 100,
+    )
+    summary = run.summary()
+    return (summary["loss"] - EXACT.loss) / EXACT.excess, summary["loss_stderr"] / EXACT.excess, summary
+
+
+def test_planned_penalty_is_within_half_a_per_cent_of_the_exact_excess_loss():
+    bias, error, summary = relative_bias(tj.Penalty(32, rho=1.35), epochs=20_000, chains=2048)
+    assert error < 0.0014
+    assert abs(bias) < 0.005
+    # It reads half the data, and the loss on the deciding batch is low by a sizeable part of the excess.
+    assert summary["batch_size"] < 0.55 * 256
+    deciding = (summary["loss_deciding"] - EXACT.loss) / EXACT.excess
+    assert -0.6 < deciding < -0.2
+
+
+def test_full_data_barker_has_no_bias():
+    bias, error, _ = relative_bias(tj.Barker(), epochs=8000, chains=512)
+    assert error < 0.004
+    assert abs(bias) < Z * error
+
+
+def test_the_papers_scheme_samples_a_colder_law():
+    # Without the finite-population factor it reads too much noise into Delta*.
+    bias, error, _ = relative_bias(tj.paper_test(16), epochs=12_000, chains=512)
+    assert error < 0.004
+    assert -0.050 < bias < -0.008
+
+
+def test_stopping_by_the_estimated_noise_samples_a_hotter_law():
+    # The factor and the table are right, yet growing until the estimate is low selects low estimates.
+    bias, error, _ = relative_bias(tj.MinibatchBarker(16), epochs=12_000, chains=512)
+    assert error < 0.004
+    assert 0.0 < bias < 0.035
+
+
+def decisions(test, population, batch, draws=2**18):
+    """Whether each of many independent batches without replacement accepts; the batch size is fixed."""
+    size = population.shape[0]
+    keys = fold_in(key_of(4), jnp.arange(draws))
+
+    def one(key):
+        pair = words(key, Purpose.BATCH, 2)
+        drawn = population[permute(Key(pair[0], pair[1]), jnp.arange(batch), size)]
+        moments = moments_of(drawn)
+        evidence = Evidence(moments.mean, moments.variance, moments.skewness, moments.n, size)
+        return test.decide(evidence, jnp.int32(batch), words(key, Purpose.TEST, 4))
+
+    return jax.tree.map(np.asarray, jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=4096))(keys))
+
+
+@pytest.mark.parametrize("delta", [-2.0, -1.0, 0.0, 1.0, 2.0])
+def test_acceptance_at_half_the_data_is_the_logistic_only_with_the_finite_population_factor(delta):
+    size, batch = 512, 256
+    rho2 = 0.6
+    # Normal quantiles with the exact mean, scaled so that (S^2/b)(1 - b/N) = rho2.
+    population = ndtri((np.arange(size) + 0.5) / size)
+    population *= np.sqrt(rho2 * batch / (1 - batch / size) / population.var(ddof=1))
+    population = jnp.asarray(population + delta, jnp.float32)
+
+    right = decisions(tj.MinibatchBarker(batch, rho=1.0), population, batch)
+    assert right.is_decided.all()
+    assert_agrees(right.is_accepted, expit(delta), "with the factor")
+
+    # Without it the test believes in rho^2 = 1.2 and adds too little to reach rho_t: too cold.
+    wrong = decisions(tj.MinibatchBarker(batch, rho=1.3, finite_population=False), population, batch)
+    frequency = wrong.is_accepted[wrong.is_decided].mean()
+    if delta != 0.0:
+        assert (frequency - expit(delta)) * np.sign(delta) > 0.01
+
+
+@pytest.mark.parametrize("delta", [-2.0, -1.0, 0.0, 1.0, 2.0])
+def test_penalty_acceptance_at_half_the_data_obeys_detailed_balance(delta):
+    size, batch, rho2 = 512, 256, 1.0
+    population = ndtri((np.arange(size) + 0.5) / size)
+    population *= np.sqrt(rho2 * batch / (1 - batch / size) / population.var(ddof=1))
+    there = decisions(tj.Penalty(batch), jnp.asarray(population + delta, jnp.float32), batch).is_accepted
+    back = decisions(tj.Penalty(batch), jnp.asarray(population - delta, jnp.float32), batch).is_accepted
+    # A(Delta) exp(-Delta) = A(-Delta), from independent frequencies.
+    a, b = there.mean(), back.mean()
+    error = np.sqrt(np.exp(-2 * delta) * a * (1 - a) / there.size + b * (1 - b) / back.size)
+    assert abs(a * np.exp(-delta) - b) < Z * error
