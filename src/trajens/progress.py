@@ -26,7 +26,7 @@ class ProgressBar:
     def __init__(self, epochs: int, first_epoch: int = 0, label: str = "sampling"):
         console = Console(stderr=True)
         columns: list[ProgressColumn] = [
-            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.description} {task.percentage:.0f}%"),
             TextColumn("{task.fields[numbers]}"),
             TimeRemainingColumn(compact=True),
         ]
@@ -40,7 +40,7 @@ class ProgressBar:
     def __call__(self, now: Progress) -> None:
         speed = (now.epoch - self._first) / max(now.seconds, 1e-9)
         numbers = (
-            f"{speed:,.0f} epochs/s x {now.chains} chains  loss {now.loss:.4g}  acc {now.acceptance:.2f}  "
+            f"{speed:,.0f} epochs/s x {now.chains}  loss {now.loss:.4g}  acc {now.acceptance:.2f}  "
             f"batch {now.batch_size:.0f}"
         )
         self._bar.update(self._task, completed=now.epoch, numbers=numbers)

@@ -18,7 +18,7 @@ def test_log_z_by_thermodynamic_integration_is_the_closed_form(prior):
     target = tj.Target(data.problem(), tau, sigma, np.repeat(s, per_node), prior)
     move = tj.Mixture([(2.0, tj.SingleSite()), (1.0, tj.CentreOfMass(0.3)), (1.0, tj.CentreOfMass(0.06))])
     run = tj.sample(
-        target, 16_000, chains=len(s) * per_node, burn_in=4000, move=move, test=tj.Penalty(16, rho=1.0), records=200
+        target, 10_000, chains=len(s) * per_node, burn_in=4000, move=move, test=tj.Penalty(16, rho=1.0), records=120
     )
     loss = run.records["loss"][:, run.records["epoch"][0] > 4000].mean(1).reshape(len(s), per_node)
     exact = [tj.exact.perceptron(data.x, data.y, tau, sigma, value, prior) for value in s]
@@ -37,8 +37,8 @@ def test_golden_loss_is_sampled():
     y = (x @ np.array([0.4, -0.9])).astype(np.float32)
     target = tj.Target(tj.datasets.PerceptronData(x, y).problem(), tau=8, sigma=0.1, s=20.0)
     move = tj.Mixture([(4.0, tj.SingleSite()), (1.0, tj.CentreOfMass(0.4)), (1.0, tj.CentreOfMass(0.1))])
-    run = tj.sample(target, 40_000, chains=512, burn_in=10_000, move=move, test=tj.Metropolis(), records=300)
-    loss = run.records["loss"][:, run.records["epoch"][0] > 10_000]
+    run = tj.sample(target, 24_000, chains=512, burn_in=8000, move=move, test=tj.Metropolis(), records=180)
+    loss = run.records["loss"][:, run.records["epoch"][0] > 8000]
     assert abs(z_scores(loss.mean(1), 0.01107497)) < Z
     # Var L from the fluctuations around the exact mean.
     assert abs(z_scores(((8 * (loss - 0.01107497)) ** 2).mean(1), 3.185711e-3)) < Z
