@@ -49,13 +49,19 @@ def test_a_continued_run_equals_one_run_bit_for_bit(settings):
 
 
 @every_setting
-def test_paths_do_not_depend_on_block_sizes(settings, monkeypatch):
+def test_paths_do_not_depend_on_how_often_is_recorded(settings):
+    np.testing.assert_array_equal(sample(**settings).paths, sample(records=50, **settings).paths)
+
+
+def test_paths_do_not_depend_on_block_sizes(monkeypatch):
+    settings = SETTINGS["penalty"]
     whole = sample(**settings)
-    np.testing.assert_array_equal(whole.paths, sample(records=50, **settings).paths)
-    monkeypatch.setattr(sampler, "_INNER_ITERATIONS", 3)
-    jax.clear_caches()
+    monkeypatch.setattr(run_module._Block, "adapt", lambda self, seconds: setattr(self, "epochs", 7))
     np.testing.assert_array_equal(whole.paths, sample(**settings).paths)
-    jax.clear_caches()
+    monkeypatch.setattr(sampler, "_INNER_ITERATIONS", 3)
+    run_module._advance.clear_cache()
+    np.testing.assert_array_equal(whole.paths, sample(**settings).paths)
+    run_module._advance.clear_cache()
 
 
 @every_setting

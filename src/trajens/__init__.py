@@ -1,6 +1,6 @@
 """trajens: neural network ensembles by Monte Carlo in the space of trajectories, without gradients."""
 
-from trajens import datasets, exact, schedule
+from trajens import datasets, exact, models, schedule
 from trajens.acceptance import Barker, Metropolis, MinibatchBarker, Penalty, paper_test
 from trajens.errors import InputError
 from trajens.moves import CentreOfMass, Mixture, Segment, SingleSite
@@ -30,6 +30,7 @@ __all__ = [
     "Target",
     "datasets",
     "exact",
+    "models",
     "paper_test",
     "sample",
     "schedule",

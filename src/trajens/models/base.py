@@ -1,0 +1,137 @@
+"""What a model is: a number of parameters, a random start, and a function of flat parameters and inputs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from trajens.errors import choice, integer, require
+from trajens.problem import Loss, Problem
+
+
+class Layer(NamedTuple):
+    """Weights of one shape and a bias; the last axis of the weights is the output."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def fan_in(self) -> int:
+        """Inputs of one output."""
+        return int(np.prod(self.shape[:-1]))
+
+    @property
+    def size(self) -> int:
+        """Weights and biases."""
+        return int(np.prod(self.shape)) + self.shape[-1]
+
+
+class Batch(NamedTuple):
+    """Inputs (m, ...) and labels (m,)."""
+
+    x: Any
+    y: Any
+
+
+class Model(ABC):
+    """A network whose parameters are one flat vector; subclasses are frozen dataclasses."""
+
+    @property
+    @abstractmethod
+    def layers(self) -> tuple[Layer, ...]:
+        """Layers in the order of their parameters: weights, then biases."""
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+
+    @abstractmethod
+    def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
+        """Outputs (m, outputs) of the model `theta` on inputs (m, ...), of `input_shape` or flattened."""
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return sum(layer.size for layer in self.layers)
+
+    @property
+    def outputs(self) -> int:
+        """Numbers the model gives per input."""
+        return self.layers[-1].shape[-1]
+
+    def init(self, seed: int = 0) -> np.ndarray:
+        """Random parameters: weights N(0, 1 / inputs of the layer), biases 0."""
+        rng = np.random.default_rng(integer("seed", seed, 0, "any whole number will do"))
+        parts = []
+        for layer in self.layers:
+            parts += [rng.standard_normal(layer.shape) / np.sqrt(layer.fan_in), np.zeros(layer.shape[-1])]
+        return np.concatenate([part.ravel() for part in parts]).astype(np.float32)
+
+    def unpack(self, theta: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
+        """Weights and biases of every layer."""
+        parts, start = [], 0
+        for layer in self.layers:
+            middle, stop = start + layer.size - layer.shape[-1], start + layer.size
+            parts.append((theta[start:middle].reshape(layer.shape), theta[middle:stop]))
+            start = stop
+        return parts
+
+    def problem(self, x: Any, y: Any, loss: str = "cross-entropy", seed: int = 0) -> Problem:
+        """Mean `loss` of the model on inputs x (N, ...) and labels y (N,) as a `Problem`.
+
+        Parameters
+        ----------
+        loss : "cross-entropy" or "squared"
+            Cross-entropy of whole labels 0..outputs-1, or (y - output)^2 / 2 for a model of one output.
+        seed : int
+            Seed of the parameters that paths start from.
+        """
+        choice("loss", loss, ("cross-entropy", "squared"))
+        x, y = np.asarray(x), np.asarray(y)
+        require(
+            x.ndim > 1 and np.prod(x.shape[1:]) == np.prod(self.input_shape) and y.shape == x.shape[:1],
+            f"x must have shape (N, {', '.join(map(str, self.input_shape))}) and y (N,), got {x.shape} and {y.shape}; "
+            "check the data or the model.",
+        )
+        if loss == "squared":
+            require(
+                self.outputs == 1, f"a squared loss needs a model of 1 output, got {self.outputs}; use mlp(..., 1)."
+            )
+            return Problem(_squared(self), Batch(x, y.astype(np.float32)), self.dim, start=self.init(seed))
+        is_label = y.dtype.kind in "biu" and y.size > 0 and int(y.min()) >= 0 and int(y.max()) < self.outputs
+        require(
+            bool(is_label),
+            f"labels must be whole numbers in 0..{self.outputs - 1}, got {y.dtype} from {y.min()} to {y.max()}; number "
+            "the classes from 0.",
+        )
+        return Problem(_cross_entropy(self), Batch(x, y), self.dim, start=self.init(seed))
+
+
+def scaled(x: jax.Array) -> jax.Array:
+    """Bytes as numbers in 0..1, anything else as it is, in float32."""
+    return x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
+
+
+# Cached, so that equal models have one loss function and share a compilation.
+@cache
+def _cross_entropy(model: Model) -> Loss:
+    def cross_entropy(theta: jax.Array, batch: Batch) -> jax.Array:
+        # log_softmax subtracts the maximum: stable at any size of the weights.
+        log_p = jax.nn.log_softmax(model.apply(theta, batch.x))
+        return -jnp.take_along_axis(log_p, batch.y[:, None].astype(jnp.int32), axis=1)[:, 0]
+
+    return cross_entropy
+
+
+@cache
+def _squared(model: Model) -> Callable[[jax.Array, Batch], jax.Array]:
+    def squared(theta: jax.Array, batch: Batch) -> jax.Array:
+        return 0.5 * (batch.y - model.apply(theta, batch.x)[:, 0]) ** 2
+
+    return squared

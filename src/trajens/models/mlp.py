@@ -1,0 +1,66 @@
+"""Fully connected networks, and the linear model as the one without a hidden layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from trajens.errors import InputError, choice, integer, require
+from trajens.models.base import Layer, Model, scaled
+
+_ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "sigmoid": jax.nn.sigmoid,
+    "step": lambda x: (x > 0).astype(jnp.float32),  # no gradient, and none is needed
+}
+
+
+@dataclass(frozen=True)
+class Mlp(Model):
+    """A network of dense layers: sizes[0] inputs, .., sizes[-1] outputs."""
+
+    sizes: tuple[int, ...]
+    activation: str = "relu"
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return tuple(Layer((n, m)) for n, m in zip(self.sizes[:-1], self.sizes[1:], strict=True))
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (self.sizes[0],)
+
+    def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
+        h = scaled(x).reshape(x.shape[0], -1)
+        *hidden, (w, b) = self.unpack(theta)
+        for w_h, b_h in hidden:
+            h = _ACTIVATIONS[self.activation](h @ w_h + b_h)
+        return h @ w + b
+
+
+def mlp(sizes: Sequence[int], activation: str = "relu") -> Mlp:
+    """A fully connected network.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Inputs, hidden units of every layer, outputs; for example (784, 32, 10).
+    activation : "relu", "tanh", "sigmoid" or "step"
+    """
+    try:
+        given: list[Any] = list(sizes)
+    except TypeError:
+        raise InputError(f"sizes must be at least two whole numbers, got {sizes!r}; try (784, 32, 10).") from None
+    require(len(given) >= 2, f"sizes must be at least two whole numbers, got {sizes!r}; try (784, 32, 10).")
+    whole = tuple(integer("every one of sizes", n, 1, "try (784, 32, 10)") for n in given)
+    return Mlp(whole, choice("activation", activation, _ACTIVATIONS))
+
+
+def linear(dim: int, outputs: int = 1) -> Mlp:
+    """A linear model of `dim` inputs with a bias: dim * outputs + outputs parameters."""
+    return Mlp((integer("dim", dim, 1, "give the number of inputs"), integer("outputs", outputs, 1, "give classes")))
