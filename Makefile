@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: install demo test lint bench clean
+.PHONY: install demo test lint sanitize bench clean
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml CMakeLists.txt $(wildcard src/trajens/kernels/csrc/*)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "trajens needs Python 3.11 or newer; try make PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
@@ -26,8 +26,17 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The kernel under the address and undefined-behaviour sanitizers, on the kernel's own tests.
+sanitize: install
+	cmake -S . -B build/sanitize -DTRAJENS_SANITIZE=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	cmake --build build/sanitize
+	TRAJENS_CPU_LIBRARY=$(CURDIR)/build/sanitize/trajens_cpu.so ASAN_OPTIONS=detect_leaks=0 \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	  $(BIN)/python -m pytest tests/test_kernels.py
+
 bench: install
 	$(BIN)/python benchmarks/perceptron.py
+	$(BIN)/trajens bench kernel
 
 clean:
 	rm -rf $(VENV) build dist demo

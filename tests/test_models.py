@@ -83,7 +83,8 @@ def test_linear_squared_loss_is_that_of_the_exact_perceptron():
 
 def test_equal_models_share_a_loss_function_and_so_a_compilation():
     a, b = (tj.models.mlp((784, 8, 10)).problem(IMAGES, LABELS) for _ in range(2))
-    assert a.loss is b.loss
+    assert a.loss == b.loss
+    assert hash(a.loss) == hash(b.loss)
 
 
 def test_a_network_trains_on_images_by_sampling_alone():

@@ -84,6 +84,9 @@ def losses_of_pairs(
 ) -> jax.Array:
     """Losses of the current and the proposed model of every lane on the lane's own minibatch.
 
+    A loss that has a method ``of_pairs(data, theta_pairs, indices, is_active)`` is asked for them, which is where
+    native kernels come in; any other is mapped over lanes and models.
+
     Parameters
     ----------
     theta_pairs : (lanes, 2, dim)
@@ -95,7 +98,15 @@ def losses_of_pairs(
     -------
     (lanes, 2, m) float32
     """
-    del is_active
+    native = getattr(loss, "of_pairs", None)
+    if native is not None:
+        losses: jax.Array = native(data, theta_pairs, indices, is_active)
+        return losses
+    return reference_losses(loss, data, theta_pairs, indices)
+
+
+def reference_losses(loss: Loss, data: Any, theta_pairs: jax.Array, indices: jax.Array) -> jax.Array:
+    """The same by definition, for every lane and on every platform."""
     batches = jax.tree.map(lambda leaf: leaf[indices], data)
     both = jax.vmap(loss, in_axes=(0, None))
     return jax.vmap(both)(theta_pairs, batches).astype(jnp.float32)

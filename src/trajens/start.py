@@ -71,9 +71,10 @@ def _as_array(initial: Any) -> np.ndarray:
 def _check_losses(target: Target, path: np.ndarray) -> None:
     """Refuse a start whose loss is not finite, on some of the examples (before the sampler is compiled)."""
     problem = target.problem
-    models = path[: min(8, path.shape[0])].reshape(-1, 1, path.shape[-1])[:64]
-    some = np.tile(np.arange(min(problem.size, 256)), (models.shape[0], 1))
-    losses = np.asarray(_losses(problem.loss, problem.data, models, some, np.ones(models.shape[0], bool)))
+    models = path[:8].reshape(-1, path.shape[-1])[:64]
+    pairs = np.concatenate([models, models[: len(models) % 2]]).reshape(-1, 2, path.shape[-1])
+    some = np.tile(np.arange(min(problem.size, 256), dtype=np.int32), (len(pairs), 1))
+    losses = np.asarray(_losses(problem.loss, problem.data, pairs, some, np.ones(len(pairs), bool)))
     bad = int((~np.isfinite(losses)).sum())
     require(
         bad == 0,

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from trajens import __version__
+from trajens.cli.bench import bench
 from trajens.cli.figure import figure
 from trajens.cli.info import info
 from trajens.cli.train import train
@@ -41,6 +42,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(train, name="train")
+app.add_typer(bench, name="bench")
 app.command()(figure)
 app.command()(info)
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 import trajens
 from trajens.cli.devices import num_cores, use_all_cores
+from trajens.kernels import library
 
 
 def info() -> None:
@@ -21,5 +22,5 @@ def info() -> None:
     table.add_row("JAX", jax.__version__)
     table.add_row("devices", ", ".join(str(device) for device in jax.devices()))
     table.add_row("CPU cores", str(num_cores()))
-    table.add_row("loss kernel", "JAX definition, compiled by XLA")
+    table.add_row("loss kernel", f"cnn: {library().explanation}; others: JAX definition, compiled by XLA")
     Console().print(table)

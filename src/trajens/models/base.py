@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.errors import choice, integer, require
-from trajens.problem import Loss, Problem
+from trajens.kernels import Kernel
+from trajens.problem import Problem, reference_losses
 
 
 class Layer(NamedTuple):
@@ -54,6 +54,11 @@ class Model(ABC):
     @abstractmethod
     def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
         """Outputs (m, outputs) of the model `theta` on inputs (m, ...), of `input_shape` or flattened."""
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The native kernel of the model's cross-entropy, if there is one."""
+        return None
 
     @property
     def dim(self) -> int:
@@ -103,14 +108,19 @@ class Model(ABC):
             require(
                 self.outputs == 1, f"a squared loss needs a model of 1 output, got {self.outputs}; use mlp(..., 1)."
             )
-            return Problem(_squared(self), Batch(x, y.astype(np.float32)), self.dim, start=self.init(seed))
+            return Problem(Squared(self), Batch(x, y.astype(np.float32)), self.dim, start=self.init(seed))
         is_label = y.dtype.kind in "biu" and y.size > 0 and int(y.min()) >= 0 and int(y.max()) < self.outputs
         require(
             bool(is_label),
             f"labels must be whole numbers in 0..{self.outputs - 1}, got {y.dtype} from {y.min()} to {y.max()}; number "
             "the classes from 0.",
         )
-        return Problem(_cross_entropy(self), Batch(x, y), self.dim, start=self.init(seed))
+        return Problem(
+            CrossEntropy(self),
+            Batch(x, y.astype(np.uint8 if self.outputs <= 256 else np.int32)),
+            self.dim,
+            start=self.init(seed),
+        )
 
 
 def scaled(x: jax.Array) -> jax.Array:
@@ -118,20 +128,30 @@ def scaled(x: jax.Array) -> jax.Array:
     return x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
 
 
-# Cached, so that equal models have one loss function and share a compilation.
-@cache
-def _cross_entropy(model: Model) -> Loss:
-    def cross_entropy(theta: jax.Array, batch: Batch) -> jax.Array:
+@dataclass(frozen=True)
+class CrossEntropy:
+    """-ln softmax(outputs)[label] of every example; equal models give equal losses, which share a compilation."""
+
+    model: Model
+
+    def __call__(self, theta: jax.Array, batch: Batch) -> jax.Array:
         # log_softmax subtracts the maximum: stable at any size of the weights.
-        log_p = jax.nn.log_softmax(model.apply(theta, batch.x))
+        log_p = jax.nn.log_softmax(self.model.apply(theta, batch.x))
         return -jnp.take_along_axis(log_p, batch.y[:, None].astype(jnp.int32), axis=1)[:, 0]
 
-    return cross_entropy
+    def of_pairs(self, data: Batch, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
+        """`losses_of_pairs`, by a native kernel where the model has one for this platform and these data."""
+        kernel = self.model.kernel
+        if kernel is None or not kernel.is_for(data):
+            return reference_losses(self, data, theta_pairs, indices)
+        return kernel(self, data, theta_pairs, indices, is_active)
 
 
-@cache
-def _squared(model: Model) -> Callable[[jax.Array, Batch], jax.Array]:
-    def squared(theta: jax.Array, batch: Batch) -> jax.Array:
-        return 0.5 * (batch.y - model.apply(theta, batch.x)[:, 0]) ** 2
+@dataclass(frozen=True)
+class Squared:
+    """(y - output)^2 / 2 of every example."""
 
-    return squared
+    model: Model
+
+    def __call__(self, theta: jax.Array, batch: Batch) -> jax.Array:
+        return 0.5 * (batch.y - self.model.apply(theta, batch.x)[:, 0]) ** 2

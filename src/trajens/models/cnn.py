@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from trajens.kernels import Kernel
 from trajens.models.base import Layer, Model, scaled
 
 
@@ -28,6 +29,10 @@ class Cnn(Model):
     @property
     def input_shape(self) -> tuple[int, ...]:
         return 28, 28
+
+    @property
+    def kernel(self) -> Kernel | None:
+        return Kernel("cnn")
 
     def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
         (w1, b1), (w2, b2), (w3, b3) = self.unpack(theta)

@@ -1,0 +1,102 @@
+"""The native kernel gives the losses of the JAX definition, and leaves inactive lanes alone."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import trajens as tj
+from trajens.kernels import library
+from trajens.problem import losses_of_pairs, reference_losses
+
+pytestmark = pytest.mark.skipif(not library().is_loaded, reason=library().explanation)
+
+RNG = np.random.default_rng(5)
+SIZE = 300
+DATA = (RNG.integers(0, 256, (SIZE, 28, 28), dtype=np.uint8), (np.arange(SIZE) % 10).astype(np.uint8))
+PROBLEM = tj.models.cnn().problem(*DATA)
+
+native = jax.jit(lambda *a: losses_of_pairs(PROBLEM.loss, PROBLEM.data, *a))
+reference = jax.jit(lambda pairs, indices: reference_losses(PROBLEM.loss, PROBLEM.data, pairs, indices))
+
+
+def pairs_of(lanes, size):
+    return jnp.asarray(size * RNG.standard_normal((lanes, 2, 1906)), jnp.float32)
+
+
+def assert_same_losses(got, expected):
+    """1e-5 relative; a loss far below the largest logit is limited by the rounding of that logit."""
+    got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("size", [0.05, 0.25, 1.0, 3.0])
+def test_native_losses_are_those_of_the_definition(size):
+    pairs = pairs_of(3, size)
+    indices = jnp.asarray(RNG.permutation(SIZE)[None].repeat(3, 0), jnp.int32)
+    assert_same_losses(native(pairs, indices, jnp.ones(3, bool)), reference(pairs, indices))
+
+
+def test_every_chunk_size_gives_the_losses_of_the_largest():
+    pairs = pairs_of(1, 0.5)
+    indices = jnp.arange(SIZE, dtype=jnp.int32)[None]
+    whole = np.asarray(native(pairs, indices, jnp.ones(1, bool)))
+    call = lambda m: native(pairs, indices[:, :m], jnp.ones(1, bool))  # noqa: E731
+    for m in [*range(1, 50), *range(50, SIZE + 1, 17), SIZE]:
+        np.testing.assert_array_equal(call(m), whole[:, :, :m])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_shapes_and_active_lanes(seed):
+    rng = np.random.default_rng(seed)
+    lanes, m = int(rng.integers(1, 9)), int(rng.integers(1, 70))
+    pairs, is_active = pairs_of(lanes, 1.0), rng.random(lanes) < 0.6
+    indices = jnp.asarray(rng.integers(0, SIZE, (lanes, m)), jnp.int32)
+    losses = np.asarray(native(pairs, indices, jnp.asarray(is_active)))
+    assert losses.shape == (lanes, 2, m)
+    assert (losses[~is_active] == 0).all()
+    assert_same_losses(losses[is_active], np.asarray(reference(pairs, indices))[is_active])
+
+
+def test_losses_do_not_depend_on_the_number_of_threads():
+    code = (
+        "import numpy as np, jax.numpy as jnp, hashlib; import tests.test_kernels as t; "
+        "rng = np.random.default_rng(0); pairs = jnp.asarray(rng.standard_normal((4, 2, 1906)), jnp.float32); "
+        "i = jnp.asarray(rng.integers(0, t.SIZE, (4, 240)), jnp.int32); "
+        "print(hashlib.sha256(np.asarray(t.native(pairs, i, jnp.ones(4, bool))).tobytes()).hexdigest())"
+    )
+    digests = set()
+    for threads in ("1", "2"):
+        env = {**os.environ, "TRAJENS_NUM_THREADS": threads}
+        digests.add(subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout)
+    assert len(digests) == 1
+    assert len(digests.pop().strip()) == 64
+
+
+def test_an_index_out_of_range_is_an_error_and_no_crash():
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="out of range"):
+        native(pairs_of(1, 1.0), jnp.full((1, 4), SIZE, jnp.int32), jnp.ones(1, bool)).block_until_ready()
+
+
+def test_data_of_another_type_go_to_the_definition():
+    floats = tj.models.cnn().problem(DATA[0] / np.float32(255), DATA[1])
+    assert not floats.loss.model.kernel.is_for(floats.data)
+    pairs, indices = pairs_of(1, 0.3), jnp.arange(8, dtype=jnp.int32)[None]
+    losses = losses_of_pairs(floats.loss, floats.data, pairs, indices, jnp.ones(1, bool))
+    assert_same_losses(losses, native(pairs, indices, jnp.ones(1, bool)))
+
+
+def test_the_sampler_takes_the_same_path_with_the_kernel_and_with_the_definition(monkeypatch):
+    settings = {"chains": 1, "scan": "checkerboard", "test": tj.Penalty(60), "records": 2, "burn_in": 10}
+    target = tj.Target(PROBLEM, tau=4, sigma=0.05, s=20.0, prior=0.3)
+    with_kernel = tj.sample(target, 40, **settings)
+    monkeypatch.setattr("trajens.models.base.CrossEntropy.of_pairs", None)
+    jax.clear_caches()
+    without = tj.sample(target, 40, **settings)
+    jax.clear_caches()
+    np.testing.assert_allclose(with_kernel.records["loss"], without.records["loss"], rtol=1e-3)
+    np.testing.assert_allclose(with_kernel.paths, without.paths, atol=1e-5)
