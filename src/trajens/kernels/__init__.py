@@ -39,7 +39,7 @@ def library() -> Library:
     try:
         handler = ctypes.CDLL(str(file)).trajens_cnn_cpu
         jax.ffi.register_ffi_target("trajens_cnn", jax.ffi.pycapsule(handler), platform="cpu")
-    except (OSError, AttributeError) as error:
+    except (OSError, AttributeError, jax.errors.JaxRuntimeError) as error:
         explanation = f"JAX definition (the native kernel could not be loaded: {error})"
         _log.warning("%s", explanation)
         return Library(False, explanation)
