@@ -71,6 +71,7 @@ class Run:
 
     @property
     def paths(self) -> np.ndarray:
+        """The last path of every chain, (chains, tau, dim)."""
         return np.asarray(self.state.path)
 
     def summary(self, chains: Any = None) -> dict[str, Any]:
@@ -209,8 +210,8 @@ def _run(run: Run, marks: np.ndarray, progress: Any) -> Run:
     # Through the host: slicing on the device would compile a program for every array.
     state: State = jax.device_put(jax.tree.map(np.asarray, run.state), by_chain)
     examples = examples_per_measurement(program.size)
-    # Counts are 32-bit.
-    block = _Block(_MAX_EPOCHS // (program.size * program.span * program.lanes))
+    # A chain counts its evaluations in 32 bits: no more epochs in a block than surely fit.
+    block = _Block(_MAX_EPOCHS // (program.size * program.span))
 
     epoch, begin = run.epochs, time.perf_counter()
     rows: list[Row] = []

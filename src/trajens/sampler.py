@@ -6,8 +6,8 @@ others keep growing their batch, so no lane waits for another's batch. A proposa
 takes one model per iteration.
 
 A proposal is a function of the path and of its epoch's key, and nothing it depends on changes while it is
-pending; so it is not stored but drawn again in every iteration, and a state between two calls is no more than
-the path and a few counters. Every random number is a function of (seed, chain, epoch, purpose): the result does
+pending; so it is drawn again for every iteration instead of being kept, and a state between two calls is no more
+than the path and a few counters. Every random number is a function of (seed, chain, epoch, purpose): the result does
 not depend on how the epochs are divided into calls or the chains over devices.
 """
 
@@ -166,7 +166,7 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
 
 
 def _assign(program: Program, inputs: Inputs, state: State, lanes: _Lanes, stop: jax.Array) -> _Task:
-    """The proposal, the pair of models and the chunk of data that every lane takes next.
+    """The proposal and the chunk of data that every lane takes next.
 
     Lane j of a phase with n sites makes proposals number phase_epoch + j, phase_epoch + j + n, ..
     """
