@@ -2,6 +2,7 @@
 
 from trajens import datasets, exact, models, schedule
 from trajens.acceptance import Barker, Metropolis, MinibatchBarker, Penalty, paper_test
+from trajens.ensemble import Ensemble
 from trajens.errors import InputError
 from trajens.moves import CentreOfMass, Mixture, Segment, SingleSite
 from trajens.problem import Problem
@@ -16,6 +17,7 @@ __all__ = [
     "Barker",
     "CentreOfMass",
     "Checkerboard",
+    "Ensemble",
     "InputError",
     "Metropolis",
     "MinibatchBarker",
