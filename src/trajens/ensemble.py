@@ -76,9 +76,7 @@ class Ensemble:
 
 def vote(member_proba: np.ndarray) -> np.ndarray:
     """Majority vote (n,) of models (tau, n, classes), ties to the smallest label."""
-    choices = member_proba.argmax(-1)
-    counts = (choices[..., None] == np.arange(member_proba.shape[-1])).sum(0)
-    return counts.argmax(-1)
+    return _votes(member_proba)[-1].argmax(-1)
 
 
 def scores(member_proba: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -97,19 +95,26 @@ def scores(member_proba: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         f"y must hold one label for each of {n} inputs, got shape {y.shape}; check the data.",
     )
     mean = member_proba.astype(np.float64).mean(0)
-    choices = member_proba.argmax(-1)
-    counts = (choices[..., None] == np.arange(classes)).sum(0)
+    votes = _votes(member_proba)
+    by_members = (votes.argmax(-1) == y).mean(1)
+    counts = votes[-1]
     same = ((counts * (counts - 1)).sum(-1) / max(tau * (tau - 1), 1)).mean()
     return {
-        "vote_accuracy": float((vote(member_proba) == y).mean()),
+        "vote_accuracy": float(by_members[-1]),
         "mean_accuracy": float((mean.argmax(-1) == y).mean()),
-        "single_accuracy": float((choices == y).mean()),
+        "single_accuracy": float((member_proba.argmax(-1) == y).mean()),
         "nll": float(-np.log(np.maximum(mean[np.arange(n), y], 1e-38)).mean()),
         "brier": float(((mean - (np.arange(classes) == y[:, None])) ** 2).sum(-1).mean()),
         "ece": expected_calibration_error(mean, y),
         "disagreement": float(1.0 - same) if tau > 1 else 0.0,
-        "accuracy_by_members": [float((vote(member_proba[:k]) == y).mean()) for k in range(1, tau + 1)],
+        "accuracy_by_members": by_members.tolist(),
     }
+
+
+def _votes(member_proba: np.ndarray) -> np.ndarray:
+    """Votes (tau, n, classes) of the first 1..tau models for every class."""
+    is_chosen = member_proba.argmax(-1)[..., None] == np.arange(member_proba.shape[-1])
+    return is_chosen.cumsum(0)
 
 
 def expected_calibration_error(probabilities: np.ndarray, y: np.ndarray, bins: int = _BINS) -> float:

@@ -299,7 +299,6 @@ def _program(target: Target, settings: Settings) -> Program:
         problem.loss,
         problem.size,
         target.tau,
-        problem.dim,
         settings.move,
         settings.test,
         settings.scan,

@@ -42,7 +42,6 @@ class Program:
     loss: Loss
     size: int
     tau: int
-    dim: int
     move: Move
     test: AcceptanceTest
     scan: Scan
