@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import trajens as tj
-from trajens import run as run_module
-from trajens import sampler
+from trajens import execute, sampler
 
 DATA = tj.datasets.perceptron(noise=0.3)
 TARGET = tj.Target(DATA.problem(), tau=5, sigma=0.1, s=80.0)
@@ -56,12 +55,12 @@ def test_paths_do_not_depend_on_how_often_is_recorded(settings):
 def test_paths_do_not_depend_on_block_sizes(monkeypatch):
     settings = SETTINGS["penalty"]
     whole = sample(**settings)
-    monkeypatch.setattr(run_module._Block, "adapt", lambda self, seconds: setattr(self, "epochs", 7))
+    monkeypatch.setattr(execute.Block, "adapt", lambda self, seconds: setattr(self, "epochs", 7))
     np.testing.assert_array_equal(whole.paths, sample(**settings).paths)
     monkeypatch.setattr(sampler, "_INNER_ITERATIONS", 3)
-    run_module._advance.clear_cache()
+    execute._advance.clear_cache()
     np.testing.assert_array_equal(whole.paths, sample(**settings).paths)
-    run_module._advance.clear_cache()
+    execute._advance.clear_cache()
 
 
 @every_setting
@@ -84,11 +83,11 @@ def test_a_chain_does_not_depend_on_how_many_others_there_are():
 
 def test_the_second_call_does_not_compile(monkeypatch):
     sample(**SETTINGS["penalty"])
-    before = run_module._advance._cache_size(), run_module._measure._cache_size()
+    before = execute._advance._cache_size(), execute._measure._cache_size()
     sample(seed=5, epochs=700, burn_in=50, **SETTINGS["penalty"])
     other = tj.Target(TARGET.problem, tau=5, sigma=0.2, s=np.full(8, 30.0), prior=0.7)
     sample(target=other, **SETTINGS["penalty"]).extend(50)
-    assert (run_module._advance._cache_size(), run_module._measure._cache_size()) == before
+    assert (execute._advance._cache_size(), execute._measure._cache_size()) == before
 
 
 def test_chains_and_epochs_and_purposes_draw_different_words():

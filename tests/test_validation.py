@@ -40,8 +40,8 @@ def _nothing_is_compiled():
         raise AssertionError("the sampler was reached")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trajens.run._advance", compiled)
-        patch.setattr("trajens.run._measure", compiled)
+        patch.setattr("trajens.execute._advance", compiled)
+        patch.setattr("trajens.execute._measure", compiled)
         yield
 
 

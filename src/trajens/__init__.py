@@ -2,8 +2,9 @@
 
 from trajens import datasets, exact, models, schedule
 from trajens.acceptance import Barker, Metropolis, MinibatchBarker, Penalty, paper_test
+from trajens.directory import RunDirectory
 from trajens.ensemble import Ensemble
-from trajens.errors import InputError
+from trajens.errors import InputError, StorageError
 from trajens.moves import CentreOfMass, Mixture, Segment, SingleSite
 from trajens.problem import Problem
 from trajens.progress import Progress
@@ -27,8 +28,10 @@ __all__ = [
     "Progress",
     "RandomScan",
     "Run",
+    "RunDirectory",
     "Segment",
     "SingleSite",
+    "StorageError",
     "Target",
     "datasets",
     "exact",

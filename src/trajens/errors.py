@@ -1,4 +1,4 @@
-"""The error that tells a user what was given, what is accepted and what to try."""
+"""Errors that tell a user what was given, what is accepted and what to try."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ import numpy as np
 
 class InputError(ValueError):
     """Bad input, found before anything was compiled."""
+
+
+class StorageError(OSError):
+    """A file that could not be written; what was saved before is intact."""
 
 
 def require(condition: bool, message: str) -> None:

@@ -2,49 +2,129 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import NamedTuple
 
-from rich.console import Console
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+from rich.text import Text
+
+from trajens.records import Records
+from trajens.tally import Tally
+
+_LINE_SECONDS = 10.0
+_BARS = " ▁▂▃▄▅▆▇█"
 
 
 class Progress(NamedTuple):
-    """After a block: epochs done, seconds since the start, loss per model, acceptance, mean batch, chains."""
+    """After a block: epochs done, seconds since the start, loss per model, acceptance, mean batch, examples used."""
 
     epoch: int
     seconds: float
     loss: float
     acceptance: float
     batch_size: float
+    data_used: int
     chains: int
+
+    @classmethod
+    def of(cls, epoch: int, last: Records, pending: Tally | None, seconds: float) -> Progress:
+        """The last record, and what was counted since."""
+        acceptance, batch = float(last["acceptance"][:, -1].mean()), float(last["batch_size"][:, -1].mean())
+        used = int(last["data_used"][:, -1].sum())
+        if pending is not None:
+            proposals = pending.proposals.sum()
+            acceptance, batch = float(pending.accepted.sum() / proposals), float(pending.examples.sum() / proposals)
+            used += int(pending.evaluations.sum())
+        loss = last["loss"][:, -1]
+        return cls(epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss))
 
 
 class ProgressBar:
-    """Rich progress bar on stderr: epochs, chain-epochs/s, loss, acceptance, mean batch, time left."""
+    """Epochs, epochs/s, loss, acceptance, mean batch, examples used and time left, on stderr.
 
-    def __init__(self, epochs: int, first_epoch: int = 0, label: str = "sampling"):
+    A bar (with `curve`, also the curve of the loss) in a terminal; elsewhere a plain line every ten seconds.
+    """
+
+    def __init__(self, epochs: int, first_epoch: int = 0, label: str = "sampling", curve: bool = False):
         console = Console(stderr=True)
         columns: list[ProgressColumn] = [
             TextColumn("{task.description} {task.percentage:.0f}%"),
             TextColumn("{task.fields[numbers]}"),
             TimeRemainingColumn(compact=True),
         ]
-        if console.width >= 100:
+        if console.width >= 120:
             columns = [TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(), *columns[1:]]
+        self._console = console
+        self._epochs, self._first, self._label = epochs, first_epoch, label
         self._bar = RichProgress(*columns, console=console)
-        self._first = first_epoch
         self._task = self._bar.add_task(label, total=epochs, completed=first_epoch, numbers="compiling")
-        self._bar.start()
+        self._losses: list[tuple[int, float]] = []
+        self._curve = curve
+        self._written = time.monotonic()
+        self._live = Live(self._bar, console=console) if console.is_terminal else None
+        if self._live is not None:
+            self._live.start()
 
     def __call__(self, now: Progress) -> None:
         speed = (now.epoch - self._first) / max(now.seconds, 1e-9)
+        chains = f" x {now.chains}" if now.chains > 1 else ""
         numbers = (
-            f"{speed:,.0f} epochs/s x {now.chains}  loss {now.loss:.4g}  acc {now.acceptance:.2f}  "
-            f"batch {now.batch_size:.0f}"
+            f"{speed:,.0f} epochs/s{chains}  loss {now.loss:.4g}  acc {now.acceptance:.2f}  "
+            f"batch {now.batch_size:.0f}  used {_short(now.data_used)}"
         )
+        if self._live is None:
+            self._write_line(now, speed, numbers)
+            return
         self._bar.update(self._task, completed=now.epoch, numbers=numbers)
+        if self._curve:
+            if not self._losses or self._losses[-1][1] != now.loss:
+                self._losses.append((now.epoch, now.loss))
+            self._live.update(Group(self._drawn_curve(), self._bar))
 
     def close(self) -> None:
         """Leave the bar as it stands."""
-        self._bar.stop()
+        if self._live is not None:
+            self._live.stop()
+
+    def _write_line(self, now: Progress, speed: float, numbers: str) -> None:
+        if now.epoch < self._epochs and time.monotonic() - self._written < _LINE_SECONDS:
+            return
+        self._written = time.monotonic()
+        left = (self._epochs - now.epoch) / max(speed, 1e-9)
+        self._console.print(
+            f"{self._label}  epoch {now.epoch:,} of {self._epochs:,}  {numbers}  left {left:,.0f} s",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def _drawn_curve(self) -> RenderableType:
+        """Loss per model against the epoch, as bars of blocks."""
+        height, width = 8, max(20, min(self._console.width - 12, 100))
+        epochs, losses = np.array(self._losses, float).T
+        at = np.linspace(self._first, self._epochs, width)
+        values = np.interp(at, epochs, losses)
+        shown = np.where(at <= epochs[-1], values, np.nan)
+        top = float(np.nanmax(losses)) if np.isfinite(losses).any() else 1.0
+        lines = []
+        for row in range(height, 0, -1):
+            cells = [_block(value / top * height - (row - 1)) for value in shown]
+            label = f"{top * row / height:9.3g} " if row in (height, height // 2) else " " * 10
+            lines.append(label + "".join(cells))
+        return Text("loss per model\n" + "\n".join(lines), no_wrap=True)
+
+
+def _block(fill: float) -> str:
+    """The character that fills this share of a cell."""
+    return " " if not math.isfinite(fill) else _BARS[round(8 * min(max(fill, 0.0), 1.0))]
+
+
+def _short(count: int) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{letter}"
+    return str(count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -41,41 +42,35 @@ def total(tallies: list[Tally]) -> Tally:
     )
 
 
-def tabulate(marks: np.ndarray, rows: list[Row], target: Target) -> Records:
-    """Rows recorded at the epochs `marks` as arrays (chains, records)."""
-
-    def column(get: Callable[[Row], Any]) -> np.ndarray:
-        return np.stack([np.asarray(get(row)) for row in rows], axis=1)
-
-    proposals = column(lambda r: r.tally.proposals)
-    chains = proposals.shape[0]
+def record(mark: int, row: Row, target: Target, used: Any = 0) -> Records:
+    """A row recorded at the epoch `mark` as arrays (chains, 1); `used` are the evaluations before it."""
+    tally, measured = row
+    proposals = np.asarray(tally.proposals)
+    chains = len(proposals)
     is_sound = np.arange(len(Reason)) < Reason.NOT_FINITE
-    sound = column(lambda r: r.tally.reasons[:, is_sound].sum(1))
-    tilt = np.ones(len(marks))
-    if target.schedule is not None:
-        tilt = np.array([float(target.schedule(jnp.int32(mark))) for mark in marks])
-    reasons = column(lambda r: r.tally.reasons)
-    return {
-        "epoch": np.tile(marks, (chains, 1)),
-        "s": target.s_of_chains(chains)[:, None] * tilt,
-        "loss": column(lambda r: r.measured.loss),
-        "loss_error": column(lambda r: r.measured.loss_error),
-        "loss_deciding": column(lambda r: r.tally.loss_deciding) / np.maximum(sound, 1),
-        "acceptance": column(lambda r: r.tally.accepted) / proposals,
-        "batch_size": column(lambda r: r.tally.examples) / proposals,
-        "data_used": np.cumsum(column(lambda r: r.tally.evaluations), axis=1),
-        "max_skew": column(lambda r: r.tally.max_skew),
-        "weight_rms": column(lambda r: r.measured.weight_rms),
-        **{reason.label: reasons[..., reason] for reason in Reason},
+    sound = tally.reasons[:, is_sound].sum(1)
+    tilt = 1.0 if target.schedule is None else float(target.schedule(jnp.int32(mark)))
+    columns = {
+        "epoch": np.full(chains, mark),
+        "s": target.s_of_chains(chains).astype(np.float64) * tilt,
+        "loss": measured.loss,
+        "loss_error": measured.loss_error,
+        "loss_deciding": tally.loss_deciding / np.maximum(sound, 1),
+        "acceptance": tally.accepted / proposals,
+        "batch_size": tally.examples / proposals,
+        "data_used": tally.evaluations + used,
+        "max_skew": tally.max_skew,
+        "weight_rms": measured.weight_rms,
+        **{reason.label: tally.reasons[:, reason] for reason in Reason},
     }
+    # In 64 bits a record reads back from text as the same number.
+    wide = {"f": np.float64, "i": np.int64}
+    return {name: np.asarray(v, wide[np.asarray(v).dtype.kind])[:, None] for name, v in columns.items()}
 
 
-def continued(old: Records, new: Records) -> Records:
-    """Records of a run and of its continuation in one table."""
-    if not old:
-        return new
-    new = {**new, "data_used": new["data_used"] + old["data_used"][:, -1:]}
-    return {name: np.concatenate([old[name], values], axis=1) for name, values in new.items()}
+def joined(tables: list[Records]) -> Records:
+    """Several tables, one after the other."""
+    return {name: np.concatenate([table[name] for table in tables], axis=1) for name in tables[0]} if tables else {}
 
 
 def summarise(records: Records, burn_in: int) -> dict[str, Any]:
@@ -102,3 +97,16 @@ def summarise(records: Records, burn_in: int) -> dict[str, Any]:
         "reasons": {reason.label: int(records[reason.label][:, is_after].sum()) for reason in Reason},
         "chains": int(losses.size),
     }
+
+
+def warn_if_not_finite(tables: list[Records]) -> None:
+    """A RuntimeWarning if a current model had a loss that is not finite."""
+    current = int(sum(table[Reason.CURRENT_NOT_FINITE.label].sum() for table in tables))
+    unmeasured = int(sum((~np.isfinite(table["loss"])).sum() for table in tables))
+    if current or unmeasured:
+        warnings.warn(
+            f"the loss of a current model was not finite on some examples: {current} decisions moved away from such a "
+            f"model and {unmeasured} recorded losses are not finite; make the loss finite on all data.",
+            RuntimeWarning,
+            stacklevel=5,
+        )

@@ -1,47 +1,31 @@
-"""A run: epochs, burn-in, recording and progress around the sampler. No physics here."""
+"""A run: epochs, burn-in, recording, progress, stopping and resuming around the sampler. No physics here."""
 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from trajens.acceptance import AcceptanceTest, Penalty, Reason
+from trajens.acceptance import AcceptanceTest, Penalty
+from trajens.directory import RunDirectory, Snapshot, identity_of
 from trajens.errors import integer, require
-from trajens.measure import Measurement, examples_per_measurement, measure
+from trajens.execute import Execution, chain_keys, start_state
+from trajens.measure import examples_per_measurement
 from trajens.moves import Move, SingleSite
 from trajens.progress import Progress, ProgressBar
-from trajens.randomness import Key, fold_in, key_of
-from trajens.records import Row, continued, summarise, tabulate, total
-from trajens.sampler import Inputs, Program, State, advance, initial_state
+from trajens.records import Records, Row, joined, record, summarise, total, warn_if_not_finite
+from trajens.sampler import State
 from trajens.scan import Scan, scan_named
+from trajens.settings import MAX_EPOCHS, Settings
 from trajens.start import initial_paths
 from trajens.tally import Tally
 from trajens.target import Target
-
-_MAX_EPOCHS = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a target is sampled."""
-
-    chains: int
-    seed: int
-    burn_in: int
-    move: Move
-    test: AcceptanceTest
-    scan: Scan
-    keep_paths: bool
-    devices: tuple[jax.Device, ...]
 
 
 @dataclass(frozen=True)
@@ -52,6 +36,8 @@ class Run:
     ----------
     paths : (chains, tau, dim)
         The last path of every chain.
+    epochs : int
+        Epochs done.
     records : dict of arrays (chains, records)
         ``epoch``; ``loss`` per model on fresh data (or all of it) at that epoch, its sampling error ``loss_error``;
         and over the epochs since the record before: ``loss_deciding`` (the paper's estimate), ``acceptance``,
@@ -59,26 +45,48 @@ class Run:
         epoch), ``s``, and the counts of every reason for a decision.
     history : (chains, records, tau, dim) or None
         The path at every record, with ``keep_paths=True``.
+    marks : (records,)
+        The epochs at which is recorded, those to come included.
+    pending : Tally or None
+        What was counted since the last record, in a run that was stopped between two.
     """
 
     target: Target
     settings: Settings
     state: State
     epochs: int
-    records: dict[str, np.ndarray]
+    records: Records
     history: np.ndarray | None
     seconds: float
+    marks: np.ndarray
+    pending: Tally | None = None
+    out: RunDirectory | None = None
 
     @property
     def paths(self) -> np.ndarray:
         """The last path of every chain, (chains, tau, dim)."""
         return np.asarray(self.state.path)
 
+    @property
+    def recorded(self) -> int:
+        """Records made."""
+        return self.records["epoch"].shape[1] if self.records else 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all epochs asked for were done; False after a stop."""
+        return self.epochs >= int(self.marks[-1])
+
     def summary(self, chains: Any = None) -> dict[str, Any]:
         """Plain numbers over the epochs after burn-in, averaged over all chains or those in `chains`.
 
         ``loss_stderr`` is the standard error over chains, NaN for a single one.
         """
+        start = np.concatenate([[0], self.marks])[: self.recorded]
+        require(
+            bool((start >= self.settings.burn_in).any()),
+            f"a summary needs a record after burn-in ({self.settings.burn_in}), got {self.epochs} epochs; extend the run.",
+        )
         select = slice(None) if chains is None else np.atleast_1d(chains)
         chosen = {name: values[select] for name, values in self.records.items()}
         return {
@@ -89,17 +97,28 @@ class Run:
             "seconds": self.seconds,
         }
 
-    def extend(self, epochs: int, records: int | None = None, progress: Any = False) -> Run:
+    def extend(
+        self,
+        epochs: int,
+        records: int | None = None,
+        progress: bool | Callable[[Progress], None] = False,
+        stop: Callable[[], bool] | None = None,
+    ) -> Run:
         """Continue for `epochs` more; the same, bit for bit, as having asked for all of them at once.
 
-        `records` defaults to as many per epoch as after burn-in so far.
+        `records` defaults to as many per epoch as after burn-in so far. A run with a directory goes on writing there.
         """
-        epochs = integer("epochs", epochs, 1, "give the number of epochs to add", _MAX_EPOCHS - self.epochs)
+        out = None if self.out is None else self.out.again()
+        with out or nullcontext():
+            return _run(replace(self._with(epochs, records), out=out), progress, stop)
+
+    def _with(self, epochs: int, records: int | None = None) -> Run:
+        last = int(self.marks[-1])
+        epochs = integer("epochs", epochs, 1, "give the number of epochs to add", MAX_EPOCHS - last)
         if records is None:
-            steps = np.diff(self.records["epoch"][0], prepend=0)
-            records = max(1, round(epochs / steps[-1]))
-        marks = self.epochs + _spread(epochs, integer("records", records, 1, "try 200", epochs))
-        return _run(self, marks, progress)
+            records = max(1, round(epochs / np.diff(self.marks, prepend=0)[-1]))
+        marks = last + _spread(epochs, integer("records", records, 1, "try 200", epochs))
+        return replace(self, marks=np.concatenate([self.marks, marks]))
 
     def __repr__(self) -> str:
         return f"Run({self.target}, epochs={self.epochs}, chains={self.settings.chains})"
@@ -119,6 +138,8 @@ def sample(
     keep_paths: bool = False,
     progress: bool | Callable[[Progress], None] = False,
     devices: Sequence[jax.Device] | None = None,
+    out: str | Path | RunDirectory | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Sample paths from `target` with independent chains.
 
@@ -149,6 +170,12 @@ def sample(
         True shows a progress bar on stderr; a callable is handed a `Progress` after every block.
     devices : sequence of jax devices, optional
         Where chains may run; default all that JAX sees. As many are used as divide the chains evenly.
+    out : path or RunDirectory, optional
+        A new directory for records and checkpoints. With ``RunDirectory(path, resume=True)`` and otherwise the same
+        arguments, a run there goes on, bit for bit as if never interrupted, to the larger of `epochs` and what it was
+        asked for before.
+    stop : callable, optional
+        Asked after every block of about half a second; True saves and ends the run, see `Run.is_complete`.
 
     Returns
     -------
@@ -160,7 +187,7 @@ def sample(
     )
     size = target.problem.size
     chains = integer("chains", chains, 1, "use 1 or more independent chains")
-    epochs = integer("epochs", epochs, 1, "one epoch is one proposal", _MAX_EPOCHS)
+    epochs = integer("epochs", epochs, 1, "one epoch is one proposal", MAX_EPOCHS)
     burn_in = epochs // 5 if burn_in is None else integer("burn_in", burn_in, 0, "use 0 for none")
     require(
         burn_in < epochs,
@@ -186,150 +213,106 @@ def sample(
         tuple(jax.devices() if devices is None else devices),
     )
     target.s_of_chains(chains)
-    key = _chain_keys(np.uint32(settings.seed), chains)
-    state = _initial_state(_program(target, settings), key, initial_paths(target, key, initial))
+    if out is not None and not isinstance(out, RunDirectory):
+        out = RunDirectory(out)
+    require(
+        out is None or not settings.keep_paths,
+        "keep_paths must be False with out, which holds the last paths only, got True; leave out one of them.",
+    )
+    key = chain_keys(np.uint32(settings.seed), chains)
     early = round(records * burn_in / epochs)
     early = min(max(early, lowest - 1), records - 1)
     marks = np.concatenate([_spread(burn_in, early), burn_in + _spread(epochs - burn_in, records - early)])
-    return _run(Run(target, settings, state, 0, {}, None, 0.0), marks, progress)
+    with out or nullcontext():
+        state = start_state(settings.program(target), key, initial_paths(target, key, initial))
+        run = Run(target, settings, state, 0, {}, None, 0.0, marks, out=out)
+        if out is not None and out.resume:
+            run = _restored(run, out)
+        if epochs > run.marks[-1]:
+            run = run._with(epochs - int(run.marks[-1]))
+        return _run(run, progress, stop)
 
 
-def _run(run: Run, marks: np.ndarray, progress: Any) -> Run:
-    """Advance to each mark in turn and record there."""
-    target, settings = run.target, run.settings
-    program = _program(target, settings)
-    mesh = _mesh(settings)
-    by_chain, everywhere = NamedSharding(mesh, PartitionSpec("chains")), NamedSharding(mesh, PartitionSpec())
-    learn_until = settings.burn_in if settings.burn_in > 0 else _MAX_EPOCHS
-    inputs = Inputs(
-        jax.device_put(target.problem.data, everywhere),
-        jax.device_put(target.law, everywhere),
-        jax.device_put(target.s_of_chains(settings.chains), by_chain),
-        jax.device_put(np.int32(learn_until), everywhere),
-    )
-    # Through the host: slicing on the device would compile a program for every array.
-    state: State = jax.device_put(jax.tree.map(np.asarray, run.state), by_chain)
-    examples = examples_per_measurement(program.size)
-    # A chain counts its evaluations in 32 bits: no more epochs in a block than surely fit.
-    block = _Block(_MAX_EPOCHS // (program.size * program.span))
+def _run(run: Run, progress: Any, stop: Callable[[], bool] | None) -> Run:
+    """Advance to each mark in turn and record there, until the last one or until `stop` says so."""
+    target, settings, out = run.target, run.settings, run.out
+    execution = Execution(target, settings)
+    state, epoch, begin = execution.place(run.state), run.epochs, time.perf_counter()
+    tables = [run.records] if run.records else []
+    pending, history = run.pending, [] if run.history is None else [run.history]
+    report = ProgressBar(int(run.marks[-1]), epoch) if progress is True else progress
+    recorded = run.recorded
 
-    epoch, begin = run.epochs, time.perf_counter()
-    rows: list[Row] = []
-    history: list[np.ndarray] = []
-    report = ProgressBar(int(marks[-1]), run.epochs) if progress is True else progress
+    def now() -> Snapshot:
+        seconds = run.seconds + time.perf_counter() - begin
+        return Snapshot(state, epoch, run.marks, recorded, pending, seconds)
+
+    if out is not None:
+        out.begin(now(), identity_of(run.target, run.settings))
     try:
-        for mark in marks:
-            tallies = []
-            while epoch < mark:
-                start, epoch = time.perf_counter(), min(int(mark), epoch + block.epochs)
-                state, tally = _advance(program, mesh, inputs, state, np.int32(epoch))
-                tallies.append(jax.tree.map(np.asarray, tally))
-                block.adapt(time.perf_counter() - start)
-                if report and rows and epoch < mark:
-                    report(_progress(epoch, rows[-1], time.perf_counter() - begin))
-            measured = jax.tree.map(np.asarray, _measure(program, mesh, inputs, state, np.int32(epoch), examples))
-            rows.append(Row(total(tallies), measured))
+        is_stopped = False
+        for mark in run.marks[run.recorded :]:
+            while epoch < mark and not is_stopped:
+                state, counted, epoch = execution.advance(state, epoch, int(mark))
+                pending = total([counted] if pending is None else [pending, counted])
+                is_stopped = stop is not None and stop()
+                if epoch < mark and not is_stopped:
+                    if report and tables:
+                        report(Progress.of(epoch, tables[-1], pending, time.perf_counter() - begin))
+                    if out is not None and out.is_due():
+                        out.save(now())
+            if epoch < mark:
+                break
+            measured = execution.measure(state, epoch)
+            used = tables[-1]["data_used"][:, -1] if tables else 0
+            assert pending is not None
+            tables.append(record(epoch, Row(pending, measured), target, used))
             if settings.keep_paths:
-                history.append(np.asarray(state.path))
+                history.append(np.asarray(state.path)[:, None])
             if report:
-                report(_progress(epoch, rows[-1], time.perf_counter() - begin))
+                report(Progress.of(epoch, tables[-1], None, time.perf_counter() - begin))
+            pending, recorded = None, recorded + 1
+            if out is not None:
+                out.append(tables[-1])
+                if out.is_due():
+                    out.save(now())
+            if is_stopped:
+                break
     finally:
         if isinstance(report, ProgressBar):
             report.close()
-    seconds = run.seconds + time.perf_counter() - begin
-    records = continued(run.records, tabulate(marks, rows, target))
-    paths = np.stack(history, axis=1) if history else None
-    if run.history is not None and paths is not None:
-        paths = np.concatenate([run.history, paths], axis=1)
-    result = replace(run, state=state, epochs=epoch, records=records, history=paths, seconds=seconds)
-    _warn(rows)
+    if out is not None:
+        out.save(now())
+    result = replace(
+        run,
+        state=state,
+        epochs=epoch,
+        records=joined(tables),
+        history=np.concatenate(history, axis=1) if history else None,
+        seconds=now().seconds,
+        pending=pending,
+    )
+    warn_if_not_finite(tables[1 if run.records else 0 :])
     return result
 
 
-class _Block:
-    """Epochs per call of the sampler: about half a second, so that a run can be watched and interrupted."""
-
-    def __init__(self, most: int):
-        self._most = max(1, most)
-        self.epochs = min(256, self._most)
-
-    def adapt(self, seconds: float) -> None:
-        if seconds < 0.25:
-            self.epochs = min(2 * self.epochs, self._most)
-        elif seconds > 1.0:
-            self.epochs = max(1, self.epochs // 2)
-
-
-_initial_state = jax.jit(initial_state, static_argnums=0)
-
-
-@partial(jax.jit, static_argnums=1)
-def _chain_keys(seed: jax.Array, chains: int) -> Key:
-    return fold_in(key_of(seed), jnp.arange(chains))
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _advance(program: Program, mesh: Mesh, inputs: Inputs, state: State, stop: jax.Array) -> tuple[State, Tally]:
-    return _each_device(mesh, partial(advance, program))(inputs, state, stop)
-
-
-@partial(jax.jit, static_argnums=(0, 1, 5))
-def _measure(
-    program: Program, mesh: Mesh, inputs: Inputs, state: State, epoch: jax.Array, examples: int
-) -> Measurement:
-    return _each_device(mesh, partial(measure, program, examples=examples))(inputs, state, epoch)
-
-
-def _each_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Run `function` on every device for its own chains; devices never wait for each other."""
-    chains, everywhere = PartitionSpec("chains"), PartitionSpec()
-    inputs = Inputs(everywhere, everywhere, chains, everywhere)  # type: ignore[arg-type]
-    return jax.shard_map(function, mesh=mesh, in_specs=(inputs, chains, everywhere), out_specs=chains, check_vma=False)
-
-
-def _mesh(settings: Settings) -> Mesh:
-    """As many devices as divide the chains evenly."""
-    count = max(n for n in range(1, len(settings.devices) + 1) if settings.chains % n == 0)
-    return Mesh(np.array(settings.devices[:count]), ("chains",))
-
-
-def _program(target: Target, settings: Settings) -> Program:
-    problem = target.problem
-    return Program(
-        problem.loss,
-        problem.size,
-        target.tau,
-        settings.move,
-        settings.test,
-        settings.scan,
-        target.schedule,
+def _restored(run: Run, out: RunDirectory) -> Run:
+    """The run in the directory, or this one if nothing was saved there yet."""
+    found = out.restore(run.state, identity_of(run.target, run.settings))
+    if found is None:
+        return run
+    snapshot, records = found
+    return replace(
+        run,
+        state=snapshot.state,
+        epochs=snapshot.epoch,
+        marks=snapshot.marks,
+        records=records,
+        pending=snapshot.pending,
+        seconds=snapshot.seconds,
     )
 
 
 def _spread(total: int, parts: int) -> np.ndarray:
     """`parts` marks at nearly equal distances, the last at `total`."""
     return np.unique(np.round(total * np.arange(1, parts + 1) / max(parts, 1)).astype(np.int64))
-
-
-def _progress(epoch: int, row: Row, seconds: float) -> Progress:
-    proposals = row.tally.proposals.sum()
-    return Progress(
-        epoch,
-        seconds,
-        float(row.measured.loss.mean()),
-        float(row.tally.accepted.sum() / proposals),
-        float(row.tally.examples.sum() / proposals),
-        len(row.tally.proposals),
-    )
-
-
-def _warn(rows: list[Row]) -> None:
-    current = int(sum(row.tally.reasons[:, Reason.CURRENT_NOT_FINITE].sum() for row in rows))
-    unmeasured = int(sum((~np.isfinite(row.measured.loss)).sum() for row in rows))
-    if current or unmeasured:
-        warnings.warn(
-            f"the loss of a current model was not finite on some examples: {current} decisions moved away from such a "
-            f"model and {unmeasured} recorded losses are not finite; make the loss finite on all data.",
-            RuntimeWarning,
-            stacklevel=4,
-        )

@@ -12,12 +12,13 @@ import hashlib
 import lzma
 import os
 import sys
-import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from trajens.checkpoint import write_atomically
 
 _SHA256 = "b2d8f5bf39174ee5ffeefa97e42d673c35432b411bb5d1f74fbbeddae7f1690a"
 _TRAIN, _TEST, _SIDE = 60_000, 10_000, 28
@@ -74,15 +75,7 @@ def _cached() -> bytes | None:
 
 
 def _keep(raw: bytes) -> None:
-    """Write beside the cache and rename: a reader sees all of it or nothing."""
     with contextlib.suppress(OSError):
         folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, prefix="mnist-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(raw)
-            os.replace(name, folder / "mnist.bin")
-        except OSError:
-            os.unlink(name)
-            raise
+        write_atomically(folder / "mnist.bin", raw)
