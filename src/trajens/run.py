@@ -85,7 +85,7 @@ class Run:
         start = np.concatenate([[0], self.marks])[: self.recorded]
         require(
             bool((start >= self.settings.burn_in).any()),
-            f"a summary needs a record after burn-in ({self.settings.burn_in}), got {self.epochs} epochs; extend the run.",
+            f"a summary needs a record after burn-in ({self.settings.burn_in}), got {self.epochs} epochs; extend it.",
         )
         select = slice(None) if chains is None else np.atleast_1d(chains)
         chosen = {name: values[select] for name, values in self.records.items()}
