@@ -14,7 +14,8 @@ import trajens as tj
 from trajens.cli import app
 from trajens.cli.devices import num_cores
 from trajens.cli.numbers import finite, whole
-from trajens.cli.train import _move, _test
+from trajens.config import resolve
+from trajens.experiment import Experiment
 
 SMALL = ["train", "perceptron", "--tau", "4", "--s", "50", "--epochs", "4e3", "--chains", "8", "--records", "40"]
 
@@ -25,6 +26,10 @@ def call(capsys, *arguments):
         app(list(arguments), prog_name="trajens")
     out, err = capsys.readouterr()
     return exit_.value.code, out, err
+
+
+def experiment(**options):
+    return Experiment(resolve({"problem": "perceptron"}, options))
 
 
 def test_json_is_one_object_with_the_summary_and_the_exact_loss(capsys):
@@ -92,7 +97,7 @@ def test_bad_input_is_one_sentence_on_stderr_and_exit_code_2(capsys, option, sen
 
 @pytest.mark.parametrize(
     "command",
-    ["figure 9z", "figure 1c --scale huge", "figure 1c --seed -1", "train mnist", "train perceptron --epochs many"],
+    ["figure 9z", "figure 1c --scale huge", "figure 1c --seed -1", "train fashion", "train perceptron --epochs many"],
 )
 def test_what_does_not_exist_is_exit_code_2(capsys, command):
     code, out, err = call(capsys, *command.split())
@@ -162,10 +167,11 @@ def test_json_has_no_nan():
     ],
 )
 def test_names_of_tests_mean_the_tests_of_the_library(name, chunk, rho, test):
-    assert _test(name, chunk, rho, 256) == test
+    assert experiment(test=name, chunk=chunk, rho=rho).test == test
 
 
 def test_options_of_moves_mean_the_moves_of_the_library():
-    assert _move(8, 0.5, 0.9, None, None) == tj.SingleSite(0.5, 0.9)
-    assert _move(8, 1.0, 1.0, 3, None) == tj.Segment(3)
-    assert _move(8, 1.0, 1.0, 3, 0.2) == tj.Mixture([(8, tj.Segment(3)), (1, tj.CentreOfMass(0.2))])
+    assert experiment(fraction=0.5, refresh=0.9).move == tj.SingleSite(0.5, 0.9)
+    assert experiment(segment=3).move == tj.Segment(3)
+    mixture = tj.Mixture([(8, tj.Segment(3)), (1, tj.CentreOfMass(0.2))])
+    assert experiment(segment=3, centre_of_mass=0.2).move == mixture

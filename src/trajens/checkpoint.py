@@ -80,6 +80,8 @@ def write_atomically(file: Path, content: bytes) -> None:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
+                # As open to others as any file the user makes; temporary ones are not.
+                os.fchmod(stream.fileno(), 0o666 & ~_umask())
             os.replace(name, file)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -101,6 +103,12 @@ def storage_errors(file: Path) -> Iterator[None]:
         raise StorageError(
             f"'{file}' must be written, got {error.strerror or error}; {advice}, what was saved before is intact."
         ) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
 
 
 def _flush_folder(folder: Path) -> None:

@@ -174,23 +174,16 @@ class RunDirectory:
         return self.path / "records.csv"
 
     def _read(self, recorded: int, chains: int) -> Records:
-        """The first `recorded` records as arrays (chains, records)."""
         if recorded == 0:
             return {}
-        lines = self._records.read_text().splitlines() if self._records.exists() else []
-        wanted = 1 + recorded * chains
+        records = read_records(self._records)
+        found = records["epoch"].shape if records else (chains, 0)
         require(
-            len(lines) >= wanted,
-            f"'{self._records}' must hold the {wanted} lines its checkpoint counts, got {len(lines)}; restore it from "
-            "a copy, or start again in a new directory.",
+            found[0] == chains and found[1] >= recorded,
+            f"'{self._records}' must hold the {recorded} records of {chains} chains that its checkpoint counts, got "
+            f"{found[1]}; restore it from a copy, or start again in a new directory.",
         )
-        cells = [line.split(",") for line in lines[1:wanted]]
-        names = lines[0].split(",")
-        return {
-            name: np.array([_number(row[i]) for row in cells]).reshape(recorded, chains).T
-            for i, name in enumerate(names)
-            if name != "chain"
-        }
+        return {name: values[:, :recorded] for name, values in records.items()}
 
     def _cut(self, rows: int) -> None:
         """Leave the header and `rows` lines of the records."""
@@ -201,6 +194,24 @@ class RunDirectory:
         with self._records.open("r+b") as stream:
             stream.truncate(kept)
             os.fsync(stream.fileno())
+
+
+def read_records(file: str | Path) -> Records:
+    """Records as arrays (chains, records); a line or a record that was cut off at the end is left out."""
+    file = Path(file)
+    require(file.is_file(), f"records must be in a file that exists, got '{file}'; is it in the directory of a run?")
+    lines = file.read_text().splitlines(keepends=True)
+    rows = [line.strip().split(",") for line in lines[1:] if line.endswith("\n")]
+    chains = 1 + max((int(row[0]) for row in rows), default=-1)
+    if chains == 0:
+        return {}
+    rows = rows[: len(rows) // chains * chains]
+    names = lines[0].strip().split(",")
+    return {
+        name: np.array([_number(row[i]) for row in rows]).reshape(-1, chains).T
+        for i, name in enumerate(names)
+        if name != "chain"
+    }
 
 
 def last_epoch(path: str | Path) -> int:

@@ -6,13 +6,16 @@ mean:  p(k | x) = (1/tau) sum_t p_t(k | x)
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from trajens.checkpoint import load_newest
 from trajens.errors import integer, require
+from trajens.experiment import Experiment
 from trajens.models.base import Model
 from trajens.run import Run
 
@@ -44,6 +47,27 @@ class Ensemble:
     def from_run(cls, run: Run, model: Model, chain: int = 0) -> Ensemble:
         """The last path of one chain of a run."""
         return cls(model, run.paths[integer("chain", chain, 0, "count from 0", len(run.paths) - 1)])
+
+    @classmethod
+    def load(cls, directory: str | Path, chain: int = 0, model: Model | None = None) -> Ensemble:
+        """The path of one chain in the newest checkpoint of a run.
+
+        Parameters
+        ----------
+        directory : str or Path
+        chain : int
+        model : Model, optional
+            Default: what the run's ``config.toml`` says; a run made in Python has none.
+        """
+        folder = Path(directory)
+        require(folder.is_dir(), f"directory must be that of a run, got '{folder}'; check the spelling.")
+        arrays = load_newest(folder)
+        require(arrays is not None, f"'{folder}' must hold a checkpoint, got none; is it the directory of a run?")
+        assert arrays is not None
+        paths = arrays["state.path"]
+        if model is None:
+            model = Experiment.load(folder).model
+        return cls(model, paths[integer("chain", chain, 0, "count from 0", len(paths) - 1)])
 
     def member_proba(self, x: Any, chunk: int = 1000) -> np.ndarray:
         """Probabilities (tau, n, classes) of every model, for inputs of any number, `chunk` at a time."""

@@ -36,9 +36,11 @@ class Problem:
         Number of parameters.
     start : array (dim,), optional
         Where paths start when `sample` is given no `initial`.
+    spread : array (dim,), optional
+        Standard deviations around `start` (or 0) of the first model of every chain; default none around a given start.
     """
 
-    def __init__(self, loss: Loss, data: Any, dim: int, start: Any = None):
+    def __init__(self, loss: Loss, data: Any, dim: int, start: Any = None, spread: Any = None):
         require(callable(loss), f"loss must be a function of (theta, batch), got {loss!r}; pass the function itself.")
         self.dim = integer("dim", dim, 1, "give the number of parameters of the model")
         self.loss: Loss = loss
@@ -46,18 +48,24 @@ class Problem:
         self.data = jax.tree.map(jnp.asarray, data)
         _check_loss(loss, self.data, self.dim)
         self._unravel: Callable[[jax.Array], Any] | None = None
-        self.start: jax.Array | None = None
-        if start is not None:
-            given = np.asarray(start)
-            require(
-                given.dtype.kind in "iuf" and bool(np.isfinite(given).all()),
-                f"start must be finite numbers, got {start!r}; initialise the model again.",
-            )
-            require(
-                given.shape == (self.dim,),
-                f"start must have shape ({self.dim},), got {given.shape}; check the size of the model.",
-            )
-            self.start = jnp.asarray(given, jnp.float32)
+        self.start = None if start is None else self._vector("start", start)
+        self.spread = None if spread is None else self._vector("spread", spread)
+        require(
+            self.spread is None or bool((self.spread >= 0).all()),
+            "spread must be standard deviations >= 0, got negative ones; use 0 for no spread.",
+        )
+
+    def _vector(self, name: str, value: Any) -> np.ndarray:
+        given = np.asarray(value)
+        require(
+            given.dtype.kind in "iuf" and bool(np.isfinite(given).all()),
+            f"{name} must be finite numbers, got {value!r}; initialise the model again.",
+        )
+        require(
+            given.shape == (self.dim,),
+            f"{name} must have shape ({self.dim},), got {given.shape}; check the size of the model.",
+        )
+        return given.astype(np.float32)
 
     @classmethod
     def from_pytree(cls, loss: Callable[[Any, Any], jax.Array], data: Any, params: Any) -> Problem:

@@ -240,7 +240,7 @@ def _run(run: Run, progress: Any, stop: Callable[[], bool] | None) -> Run:
     state, epoch, begin = execution.place(run.state), run.epochs, time.perf_counter()
     tables = [run.records] if run.records else []
     pending, history = run.pending, [] if run.history is None else [run.history]
-    report = ProgressBar(int(run.marks[-1]), epoch) if progress is True else progress
+    report = ProgressBar(int(run.marks[-1]), epoch, curve=True) if progress is True else progress
     recorded = run.recorded
 
     def now() -> Snapshot:

@@ -24,15 +24,13 @@ def initial_paths(target: Target, key: Key, initial: Any = None) -> np.ndarray:
     key : Key
         One per chain.
     initial : array or None
-        A model (dim,) to diffuse from, a path (tau, dim) for all chains, or paths (chains, tau, dim). None: the
-        start of the problem, or a random model (from the prior, or of standard deviation dim^-1/2 if it is flat).
+        A model (dim,) to diffuse from, a path (tau, dim) for all chains, or paths (chains, tau, dim). None: another
+        random model for every chain, with the start and spread of the problem, or else from the prior (standard
+        deviation dim^-1/2 if that is flat).
     """
     chains, tau, dim = key.first.shape[0], target.tau, target.problem.dim
-    if initial is None and target.problem.start is not None:
-        initial = target.problem.start
     if initial is None:
-        spread = dim**-0.5 if target.prior is None else target.prior
-        path = np.asarray(_random_walk(key, np.zeros(dim, np.float32), spread, target.sigma, tau))
+        path = np.asarray(_random_walk(key, *_first_model(target), target.sigma, tau))
     else:
         given = _as_array(initial)
         accepted = {(dim,), (tau, dim), (chains, tau, dim)}
@@ -43,19 +41,30 @@ def initial_paths(target: Target, key: Key, initial: Any = None) -> np.ndarray:
         )
         bad = int((~np.isfinite(given)).sum())
         require(bad == 0, f"initial must be finite, got {bad} NaN or infinite values; start from another path.")
-        path = np.asarray(_random_walk(key, given, 0.0, target.sigma, tau)) if given.ndim == 1 else given
+        path = np.asarray(_random_walk(key, given, np.float32(0.0), target.sigma, tau)) if given.ndim == 1 else given
         path = np.broadcast_to(path, (chains, tau, dim))
     _check_losses(target, path)
     return path
 
 
+def _first_model(target: Target) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of first models."""
+    problem = target.problem
+    centre = np.zeros(problem.dim, np.float32) if problem.start is None else problem.start
+    if problem.spread is not None:
+        return centre, problem.spread
+    if problem.start is not None:
+        return centre, np.zeros((), np.float32)
+    return centre, np.asarray(problem.dim**-0.5 if target.prior is None else target.prior, np.float32)
+
+
 @partial(jax.jit, static_argnames="tau")
-def _random_walk(key: Key, centre: jax.Array, spread: float, sigma: float, tau: int) -> jax.Array:
+def _random_walk(key: Key, centre: jax.Array, spread: jax.Array, sigma: float, tau: int) -> jax.Array:
     """First models N(centre, spread^2), one per key, and steps N(0, sigma^2) from there."""
     dim = centre.shape[0]
     noise = normal(words(key, Purpose.START, tau * dim)).reshape(-1, tau, dim)
-    size = jnp.where(jnp.arange(tau) == 0, spread, sigma)
-    return centre + jnp.cumsum(size[:, None] * noise, axis=1)
+    size = jnp.where(jnp.arange(tau)[:, None] == 0, spread, sigma)
+    return centre + jnp.cumsum(size * noise, axis=1)
 
 
 _losses = jax.jit(losses_of_pairs, static_argnums=0)

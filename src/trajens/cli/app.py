@@ -1,10 +1,12 @@
 """The application: its commands, and what happens to bad input.
 
-Exit codes: 0 done, 2 bad input (one sentence on stderr), 130 interrupted.
+Exit codes: 0 done; 2 bad input (one sentence on stderr); 3 a file could not be written; 75 stopped by a signal and
+saved; 130 interrupted at once.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -12,10 +14,12 @@ from typer.core import TyperGroup
 
 from trajens import __version__
 from trajens.cli.bench import bench
+from trajens.cli.evaluate import evaluate, picture, predict
 from trajens.cli.figure import figure
 from trajens.cli.info import info
-from trajens.cli.train import train
-from trajens.errors import InputError
+from trajens.cli.train import resume, train
+from trajens.errors import InputError, StorageError
+from trajens.signals import INTERRUPTED
 
 
 class Commands(TyperGroup):
@@ -27,29 +31,41 @@ class Commands(TyperGroup):
         except InputError as error:
             typer.echo(f"trajens: error: {error}", err=True)
             raise typer.Exit(2) from None
+        except StorageError as error:
+            typer.echo(f"trajens: error: {error}", err=True)
+            raise typer.Exit(3) from None
         except KeyboardInterrupt:
             typer.echo("trajens: interrupted; nothing more was written.", err=True)
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
 
 
 app = typer.Typer(
     cls=Commands,
     help="Neural network ensembles without gradients, by Monte Carlo in the space of trajectories.",
-    epilog="Try: trajens train perceptron --tau 8 --s 20",
+    epilog="Try: trajens train mnist --out runs/a",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(train, name="train")
 app.add_typer(bench, name="bench")
+app.command()(train)
+app.command()(resume)
+app.command()(evaluate)
+app.command()(predict)
+app.command()(picture)
 app.command()(figure)
 app.command()(info)
 
 
 def main() -> None:
     """Run the command line on the arguments of this process."""
+    warnings.showwarning = _show_warning
     app(prog_name="trajens")
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    typer.echo(f"trajens: warning: {message}", err=True)
 
 
 def _print_version(is_wanted: bool) -> None:

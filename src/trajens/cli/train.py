@@ -1,169 +1,155 @@
-"""``trajens train``: sample the paths of a problem and report the loss.
-
-The linear perceptron has an exact solution, so its report compares the two.
-"""
+"""``trajens train`` and ``trajens resume``: sample the paths of a problem, safely, and report the loss."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 import trajens as tj
-from trajens.acceptance import AcceptanceTest
 from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import finite, whole
-from trajens.errors import choice, integer, number, require
-from trajens.moves import Move
-
-_TESTS = ("penalty", "minibatch-barker", "paper", "barker", "metropolis")
-_LARGEST_EXACT_TAU = 1024
-"""The exact solution is a dense matrix of side tau D; longer paths go without it."""
-
-train = typer.Typer(help="Train an ensemble and report its loss.", no_args_is_help=True)
+from trajens.cli.report import report, table
+from trajens.config import read_toml, resolve
+from trajens.directory import last_epoch
+from trajens.errors import integer
+from trajens.experiment import MODELS, SCANS, TESTS, Experiment
+from trajens.signals import STOPPED, StopOnSignal
 
 
-@train.callback()
-def _train() -> None:
-    # A callback keeps `train` a group while it has a single command.
-    pass
+def _whole(panel: str, text: str) -> Any:
+    return typer.Option(parser=whole, metavar="N", rich_help_panel=panel, help=text)
 
 
-def _whole(panel: str, text: str, **more: Any) -> Any:
-    return typer.Option(parser=whole, metavar="N", rich_help_panel=panel, help=text, **more)
+def _text(panel: str, metavar: str, text: str) -> Any:
+    return typer.Option(metavar=metavar, rich_help_panel=panel, help=text)
 
 
-def _real(panel: str, text: str, **more: Any) -> Any:
-    return typer.Option(metavar="X", rich_help_panel=panel, help=text, **more)
+def _real(panel: str, text: str) -> Any:
+    return typer.Option(metavar="X", rich_help_panel=panel, help=text)
 
 
 def _name(panel: str, text: str, names: tuple[str, ...]) -> Any:
     return typer.Option(metavar="NAME", rich_help_panel=panel, help=f"{text}: {', '.join(names)}.")
 
 
-@train.command()
-def perceptron(
-    tau: Annotated[Any, _whole("Target", "Models in a path.")] = 8,
-    s: Annotated[float, _real("Target", "Tilt towards low loss; multiplies the mean loss.")] = 20.0,
-    sigma: Annotated[float, _real("Target", "Standard deviation of a step between neighbouring models.")] = 0.1,
+def train(
+    problem: Annotated[
+        str | None,
+        typer.Argument(help="perceptron, mnist, or a .npz, .csv or IDX file of your own.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", rich_help_panel="Run", help="New directory for records and checkpoints."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", rich_help_panel="Run", help="Options in TOML; flags override them.")
+    ] = None,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", rich_help_panel="Run", help="Print the options as TOML and do nothing.")
+    ] = False,
+    model: Annotated[str | None, _name("Problem", "Network", MODELS)] = None,
+    hidden: Annotated[
+        str | None,
+        typer.Option(metavar="N,..", rich_help_panel="Problem", help="Hidden layers of an mlp. [default: 32]"),
+    ] = None,
+    activation: Annotated[str | None, _name("Problem", "Of an mlp", ("relu", "tanh", "sigmoid", "step"))] = None,
+    num_data: Annotated[Any, _whole("Problem", "Examples of the perceptron. [default: 256]")] = None,
+    noise: Annotated[float | None, _real("Problem", "Noise of the perceptron's labels. [default: 0]")] = None,
+    data_seed: Annotated[Any, _whole("Problem", "Seed of the perceptron's data. [default: 0]")] = None,
+    tau: Annotated[Any, _whole("Target", "Models in a path. [default: 8]")] = None,
+    s: Annotated[
+        str | None,
+        _text(
+            "Target",
+            "S",
+            "Tilt towards low loss; multiplies the mean loss. A number, several (5,10,20: so many chains each), or an "
+            "annealing (60:1000). [default: 50; perceptron: 20]",
+        ),
+    ] = None,
+    anneal: Annotated[Any, _whole("Target", "Epochs during which s is annealed. [default: burn-in]")] = None,
+    sigma: Annotated[
+        float | None, _real("Target", "Standard deviation of a step between models. [default: 0.05; perceptron: 0.1]")
+    ] = None,
     prior: Annotated[
-        float | None, _real("Target", "Standard deviation of the first model.", show_default="flat")
+        str | None,
+        _text("Target", "X|flat", "Standard deviation of the first model. [default: 0.3; perceptron: flat]"),
     ] = None,
-    num_data: Annotated[Any, _whole("Data", "Examples.")] = 256,
-    noise: Annotated[float, _real("Data", "Standard deviation of the labels around the line.")] = 0.0,
-    data_seed: Annotated[Any, _whole("Data", "Seed of the data.")] = 0,
-    fraction: Annotated[float, _real("Moves", "Share of the parameters that is redrawn.")] = 1.0,
-    refresh: Annotated[float, _real("Moves", "How much of them is redrawn; 1 keeps nothing.")] = 1.0,
-    segment: Annotated[
-        Any, _whole("Moves", "Redraw N neighbouring models at a time.", show_default="one model")
+    fraction: Annotated[
+        float | None, _real("Moves", "Share of the parameters that is redrawn. [default: 0.25; perceptron: 1]")
     ] = None,
+    refresh: Annotated[float | None, _real("Moves", "How much of them; 1 keeps nothing. [default: 1]")] = None,
+    segment: Annotated[Any, _whole("Moves", "Redraw N neighbouring models at a time. [default: one]")] = None,
     centre_of_mass: Annotated[
-        float | None,
-        _real("Moves", "Also shift whole paths by this width, once per tau other moves.", show_default="never"),
+        float | None, _real("Moves", "Also shift whole paths by this width, once per tau other moves.")
     ] = None,
-    scan: Annotated[str, _name("Moves", "Order of updates", ("checkerboard", "random"))] = "checkerboard",
-    test: Annotated[str, _name("Acceptance test", "Which one", _TESTS)] = "penalty",
+    scan: Annotated[str | None, _name("Moves", "Order of updates", SCANS)] = None,
+    repeats: Annotated[Any, _whole("Moves", "Proposals per model before the colours change. [default: 1]")] = None,
+    test: Annotated[str | None, _name("Acceptance test", "Which one", TESTS)] = None,
     chunk: Annotated[
-        Any,
-        _whole("Acceptance test", "Minibatches grow by N.", show_default="32; barker, metropolis: all data"),
+        Any, _whole("Acceptance test", "Minibatches grow by N. [default: 240; perceptron: 32; full-data tests: all]")
     ] = None,
     rho: Annotated[
-        float | None,
-        _real("Acceptance test", "Accepted noise of a minibatch.", show_default="penalty: 1.35, minibatch-barker: 1"),
+        float | None, _real("Acceptance test", "Accepted noise. [default: penalty 1.35, minibatch-barker 1]")
     ] = None,
-    epochs: Annotated[Any, _whole("Run", "Proposals per chain, burn-in included.")] = 200_000,
-    burn_in: Annotated[Any, _whole("Run", "Epochs left out of averages.", show_default="a fifth")] = None,
-    chains: Annotated[Any, _whole("Run", "Independent chains, spread over the cores.")] = 64,
-    records: Annotated[Any, _whole("Run", "How often the loss is measured.")] = 200,
-    seed: Annotated[Any, _whole("Run", "Seed of the sampling.")] = 0,
+    epochs: Annotated[
+        Any, _whole("Run", "Proposals per chain, burn-in included. [default: 4e5; perceptron: 2e5]")
+    ] = None,
+    burn_in: Annotated[Any, _whole("Run", "Epochs left out of averages. [default: a fifth]")] = None,
+    chains: Annotated[Any, _whole("Run", "Independent chains. [default: 1; perceptron: 64]")] = None,
+    records: Annotated[Any, _whole("Run", "How often the loss is measured. [default: 200]")] = None,
+    seed: Annotated[Any, _whole("Run", "Seed of the sampling. [default: 0]")] = None,
+    checkpoint_seconds: Annotated[float | None, _real("Run", "Time between checkpoints. [default: 5]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """The paper's linear perceptron, a straight line through noiseless points, against its exact loss.
+    """Train an ensemble and report its loss.
 
-    Whole numbers may be written as 2e5.
+    Whole numbers may be written as 2e5. With --out nothing is lost: Ctrl-C, SIGTERM and SIGUSR1 finish the block, save
+    and exit with code 75; 'trajens resume DIR' goes on, also after a crash.
     """
-    settings = {name: value for name, value in locals().items() if name != "as_json"}
+    flags = dict(locals())
+    for name in ("out", "config", "print_config", "as_json"):
+        del flags[name]
+    options = resolve({} if config is None else read_toml(config), flags)
+    if print_config:
+        typer.echo(options.to_toml(), nl=False)
+        return
     use_all_cores()
-    data = tj.datasets.perceptron(
-        integer("data-seed", data_seed, 0, "any whole number will do"),
-        integer("num-data", num_data, 2, "the paper uses 256"),
-        noise,
-    )
-    target = tj.Target(data.problem(), tau, sigma, s, prior)
-    exact = float("nan")
-    if target.tau <= _LARGEST_EXACT_TAU:
-        exact = tj.exact.perceptron(data.x, data.y, tau, sigma, s, prior).loss
-    run = tj.sample(
-        target,
-        epochs,
-        chains,
-        seed,
-        burn_in,
-        _move(target.tau, fraction, refresh, segment, centre_of_mass),
-        _test(test, chunk, rho, target.problem.size),
-        scan,
-        records=records,
-        progress=True,
-    )
-    summary = run.summary()
-    error = summary["loss_stderr"]
-    z = (summary["loss"] - exact) / error if error > 0 else float("nan")
+    _train(Experiment(options), out, False, options.epochs, as_json)
+
+
+def resume(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run.", show_default=False)],
+    epochs: Annotated[
+        Any, typer.Option(parser=whole, metavar="N", help="Epochs to add to those asked for before.")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Go on with a run, bit for bit as if it had never been interrupted."""
+    use_all_cores()
+    experiment = Experiment.load(directory)
+    planned = max(last_epoch(directory), int(experiment.config.epochs))
+    more = integer("epochs", epochs, 0, "give the number of epochs to add")
+    _train(experiment, directory, True, planned + more, as_json)
+
+
+def _train(experiment: Experiment, out: Path | None, is_resumed: bool, epochs: int, as_json: bool) -> None:
+    target, arguments = experiment.target, experiment.arguments()
+    directory = None if out is None else experiment.directory(out, is_resumed)
+    with StopOnSignal() as stop:
+        run = tj.sample(target, **{**arguments, "epochs": epochs}, out=directory, progress=True, stop=stop)
+    if not run.is_complete:
+        saved = "nothing was saved without --out" if out is None else f"go on with: trajens resume {out}"
+        typer.echo(f"trajens: stopped after {run.epochs:,} of {epochs:,} epochs; {saved}", err=True)
+        raise typer.Exit(STOPPED)
+    numbers = report(run, experiment)
     if as_json:
-        report = {**summary, "exact_loss": exact, "exact_z": z, "settings": settings}
-        typer.echo(json.dumps(finite(report), allow_nan=False))
+        typer.echo(json.dumps(finite({**numbers, "settings": asdict(experiment.config)}), allow_nan=False))
     else:
-        Console().print(_table(summary, exact, z, target))
-
-
-def _move(tau: int, fraction: float, refresh: float, segment: Any, centre_of_mass: float | None) -> Move:
-    move: Move = tj.SingleSite(fraction, refresh)
-    if segment is not None:
-        move = tj.Segment(integer("segment", segment, 1, "try 2 to 8 models"), fraction, refresh)
-    if centre_of_mass is None:
-        return move
-    width = number("centre-of-mass", centre_of_mass, "try sigma or more at small s", above=0.0)
-    return tj.Mixture([(tau, move), (1, tj.CentreOfMass(width))])
-
-
-def _test(name: str, chunk: Any, rho: float | None, size: int) -> AcceptanceTest:
-    choice("test", name, _TESTS)
-    require(
-        rho is None or name in ("penalty", "minibatch-barker"),
-        f"rho must be left out with --test {name}, got {rho}; use penalty or minibatch-barker to choose it.",
-    )
-    if name in ("barker", "metropolis"):
-        whole_chunk = None if chunk is None else integer("chunk", chunk, 2, "leave it out for all data", size)
-        return tj.Barker(whole_chunk) if name == "barker" else tj.Metropolis(whole_chunk)
-    chunk = integer("chunk", min(32, size) if chunk is None else chunk, 2, f"there are {size} examples, try 32", size)
-    if name == "paper":
-        return tj.paper_test(chunk)
-    if name == "penalty":
-        return tj.Penalty(chunk) if rho is None else tj.Penalty(chunk, rho)
-    return tj.MinibatchBarker(chunk) if rho is None else tj.MinibatchBarker(chunk, rho)
-
-
-def _table(summary: dict[str, Any], exact: float, z: float, target: tj.Target) -> Table:
-    table = Table(
-        title=f"perceptron: tau = {target.tau}, s = {target.s:g}, sigma = {target.sigma:g}", show_header=False
-    )
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    reasons = [f"{label} {count:,}" for label, count in summary["reasons"].items() if count]
-    for label, value in (
-        ("loss per model, measured", f"{summary['loss']:.6g}"),
-        (f"standard error, {summary['chains']} chains", f"{summary['loss_stderr']:.2g}"),
-        ("exact", f"{exact:.6g}"),
-        ("z = (measured - exact) / error", f"{z:.2f}"),
-        ("acceptance", f"{summary['acceptance']:.3f}"),
-        ("mean batch", f"{summary['batch_size']:.1f} of {target.problem.size}"),
-        ("data used", f"{summary['data_used']:,}"),
-        ("max skew, |kappa_3| / 12", f"{summary['max_skew']:.2g}"),
-        ("reasons for decisions", "\n".join(reasons)),
-        ("epochs, burn-in", f"{summary['epochs']:,}, {summary['burn_in']:,}"),
-        ("seconds", f"{summary['seconds']:.1f}"),
-    ):
-        table.add_row(label, value)
-    return table
+        Console().print(table(numbers, experiment))
+        if out is not None:
+            Console().print(f"written to {out}; next: trajens evaluate {out}", highlight=False, soft_wrap=True)

@@ -39,7 +39,7 @@ def load(path: str | Path, labels: str | Path | None = None, num_classes: int | 
     file = Path(path)
     require(file.is_file(), f"path must be a file that exists, got '{file}'; check the spelling.")
     if file.suffix == ".npz":
-        data = _npz(file)
+        data = Labelled(*_arrays(file, ("x", "y")))
     elif file.suffix == ".csv":
         data = _csv(file, None if labels is None else str(labels))
     elif "idx" in file.name or "ubyte" in file.name:
@@ -53,6 +53,16 @@ def load(path: str | Path, labels: str | Path | None = None, num_classes: int | 
     else:
         raise InputError(f"path must end in .npz, .csv or be an IDX file (idx in its name), got '{file}'; convert it.")
     return _checked(file, data, num_classes)
+
+
+def load_inputs(path: str | Path) -> np.ndarray:
+    """Inputs without labels: ``x`` of an ``.npz``, or an IDX file, plain or ``.gz``."""
+    file = Path(path)
+    require(file.is_file(), f"path must be a file that exists, got '{file}'; check the spelling.")
+    x = idx(file) if "idx" in file.name or "ubyte" in file.name else _arrays(file, ("x",))[0]
+    bad = int((~np.isfinite(x)).sum()) if x.dtype.kind == "f" else 0
+    require(bad == 0, f"'{file}' must be finite, got {bad} NaN or infinite values in x; remove or impute them.")
+    return x
 
 
 def idx(file: Path) -> np.ndarray:
@@ -75,15 +85,17 @@ def idx(file: Path) -> np.ndarray:
     return np.frombuffer(raw, kind, offset=start).reshape(shape).astype(kind.newbyteorder("="))
 
 
-def _npz(file: Path) -> Labelled:
+def _arrays(file: Path, wanted: tuple[str, ...]) -> list[np.ndarray]:
+    """The wanted arrays of an ``.npz`` file."""
     try:
         with np.load(file, allow_pickle=False) as arrays:
-            names = list(arrays.files)
+            names = list(arrays.files) if isinstance(arrays, np.lib.npyio.NpzFile) else []
             require(
-                "x" in names and "y" in names, f"'{file}' must hold arrays x and y, got {names}; save it with those."
+                set(wanted) <= set(names),
+                f"'{file}' must hold arrays {' and '.join(wanted)}, got {names}; save it with those.",
             )
-            return Labelled(arrays["x"], arrays["y"])
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            return [arrays[name] for name in wanted]
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"'{file}' must be a complete .npz of plain arrays, got {error}; save it again.") from None

@@ -70,13 +70,19 @@ class Model(ABC):
         """Numbers the model gives per input."""
         return self.layers[-1].shape[-1]
 
-    def init(self, seed: int = 0) -> np.ndarray:
-        """Random parameters: weights N(0, 1 / inputs of the layer), biases 0."""
-        rng = np.random.default_rng(integer("seed", seed, 0, "any whole number will do"))
+    @property
+    def spread(self) -> np.ndarray:
+        """Standard deviations (dim,) of random parameters: weights (inputs of the layer)^-1/2, biases 0."""
         parts = []
         for layer in self.layers:
-            parts += [rng.standard_normal(layer.shape) / np.sqrt(layer.fan_in), np.zeros(layer.shape[-1])]
-        return np.concatenate([part.ravel() for part in parts]).astype(np.float32)
+            outputs = layer.shape[-1]
+            parts += [np.full(layer.size - outputs, layer.fan_in**-0.5), np.zeros(outputs)]
+        return np.concatenate(parts).astype(np.float32)
+
+    def init(self, seed: int = 0) -> np.ndarray:
+        """Random parameters N(0, spread^2)."""
+        rng = np.random.default_rng(integer("seed", seed, 0, "any whole number will do"))
+        return self.spread * rng.standard_normal(self.dim, np.float32)
 
     def unpack(self, theta: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
         """Weights and biases of every layer."""
@@ -87,15 +93,15 @@ class Model(ABC):
             start = stop
         return parts
 
-    def problem(self, x: Any, y: Any, loss: str = "cross-entropy", seed: int = 0) -> Problem:
+    def problem(self, x: Any, y: Any, loss: str = "cross-entropy") -> Problem:
         """Mean `loss` of the model on inputs x (N, ...) and labels y (N,) as a `Problem`.
+
+        Chains start from different random parameters N(0, spread^2).
 
         Parameters
         ----------
         loss : "cross-entropy" or "squared"
             Cross-entropy of whole labels 0..outputs-1, or (y - output)^2 / 2 for a model of one output.
-        seed : int
-            Seed of the parameters that paths start from.
         """
         choice("loss", loss, ("cross-entropy", "squared"))
         x, y = np.asarray(x), np.asarray(y)
@@ -108,7 +114,7 @@ class Model(ABC):
             require(
                 self.outputs == 1, f"a squared loss needs a model of 1 output, got {self.outputs}; use mlp(..., 1)."
             )
-            return Problem(Squared(self), Batch(x, y.astype(np.float32)), self.dim, start=self.init(seed))
+            return Problem(Squared(self), Batch(x, y.astype(np.float32)), self.dim, spread=self.spread)
         is_label = y.dtype.kind in "biu" and y.size > 0 and int(y.min()) >= 0 and int(y.max()) < self.outputs
         require(
             bool(is_label),
@@ -119,7 +125,7 @@ class Model(ABC):
             CrossEntropy(self),
             Batch(x, y.astype(np.uint8 if self.outputs <= 256 else np.int32)),
             self.dim,
-            start=self.init(seed),
+            spread=self.spread,
         )
 
 

@@ -1,0 +1,120 @@
+"""``trajens evaluate``, ``predict`` and ``picture``: what the ensemble of a run is worth."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from trajens.checkpoint import write_atomically
+from trajens.cli.devices import use_all_cores
+from trajens.cli.numbers import finite, whole
+from trajens.datasets import Labelled, load, load_inputs
+from trajens.ensemble import Ensemble, vote
+from trajens.errors import require
+from trajens.experiment import Experiment
+
+_Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run.", show_default=False)]
+_Chain = Annotated[Any, typer.Option(parser=whole, metavar="N", help="Which chain of the run, from 0.")]
+_LABELS = {
+    "vote_accuracy": "accuracy of the vote",
+    "mean_accuracy": "accuracy of the mean probabilities",
+    "single_accuracy": "mean accuracy of single models",
+    "nll": "negative log-likelihood",
+    "brier": "Brier score",
+    "ece": "expected calibration error, 15 equal-mass bins",
+    "disagreement": "disagreement of two models",
+}
+
+
+def evaluate(
+    directory: _Directory,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Labelled data. [default: MNIST's test set, or the run's data]")
+    ] = None,
+    chain: _Chain = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Accuracy, likelihood and calibration of an ensemble on labelled data."""
+    use_all_cores()
+    ensemble, labelled, name = _loaded(directory, data, chain)
+    scores = {**ensemble.evaluate(labelled.x, labelled.y), "data": name, "examples": len(labelled.y)}
+    if as_json:
+        typer.echo(json.dumps(finite(scores), allow_nan=False))
+        return
+    table = Table(title=f"{len(ensemble.path)} models on {len(labelled.y):,} examples of {name}", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for key, label in _LABELS.items():
+        table.add_row(label, f"{scores[key]:.4f}")
+    by_members = scores["accuracy_by_members"]
+    for members in sorted({2**k for k in range(20) if 2**k < len(by_members)} | {len(by_members)}):
+        table.add_row(f"accuracy of the vote of {members}", f"{by_members[members - 1]:.4f}")
+    Console().print(table)
+
+
+def predict(
+    directory: _Directory,
+    inputs: Annotated[Path, typer.Argument(metavar="FILE", help=".npz with an array x, or IDX.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write.")] = Path("predictions.csv"),
+    chain: _Chain = 0,
+) -> None:
+    """Labels and probabilities of an ensemble, one line per input, as CSV."""
+    use_all_cores()
+    probabilities = _classifiers(directory, chain).member_proba(load_inputs(inputs))
+    mean, label = probabilities.mean(0), vote(probabilities)
+    agreement = (probabilities.argmax(-1) == label).mean(0)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["index", "vote", "agreement", "mean", *(f"p{k}" for k in range(mean.shape[-1]))])
+    for i, row in enumerate(mean):
+        writer.writerow([i, label[i], f"{agreement[i]:.4g}", row.argmax(), *(f"{p:.6g}" for p in row)])
+    write_atomically(out, text.getvalue().encode())
+    typer.echo(f"wrote {len(mean):,} predictions to {out}")
+
+
+def picture(
+    directory: _Directory,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Picture to write. [default: picture.png in DIR]")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Labelled data. [default: MNIST's test set, or the run's data]")
+    ] = None,
+    chain: _Chain = 0,
+) -> None:
+    """Draw a run: loss, acceptance and batch, accuracy against members, and what the members disagree on."""
+    from trajens.figures.training import draw
+
+    use_all_cores()
+    ensemble, labelled, name = _loaded(directory, data, chain)
+    file = directory / "picture.png" if out is None else out
+    draw(file, directory / "records.csv", ensemble, labelled, name, int(chain))
+    typer.echo(f"wrote {file}")
+
+
+def _classifiers(directory: Path, chain: Any) -> Ensemble:
+    ensemble = Ensemble.load(directory, chain)
+    require(
+        ensemble.model.outputs > 1,
+        f"an ensemble must be one of classifiers, got '{directory}', a regression; use the paths in its checkpoint.",
+    )
+    return ensemble
+
+
+def _loaded(directory: Path, data: Path | None, chain: Any) -> tuple[Ensemble, Labelled, str]:
+    """The ensemble, data with labels and what they are called."""
+    ensemble = _classifiers(directory, chain)
+    if data is not None:
+        return ensemble, load(data, num_classes=ensemble.model.outputs), data.name
+    experiment = Experiment.load(directory)
+    if experiment.test_data is not None:
+        return ensemble, experiment.test_data, "the test set"
+    x, y = experiment.data
+    return ensemble, Labelled(x, y), "the training data"
