@@ -23,6 +23,7 @@ from trajens.target import Target
 TESTS = ("penalty", "minibatch-barker", "paper", "barker", "metropolis")
 MODELS = ("cnn", "mlp", "linear")
 SCANS = ("checkerboard", "random")
+ACTIVATIONS = tuple(models.ACTIVATIONS)
 
 
 class Experiment:

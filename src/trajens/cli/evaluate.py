@@ -36,7 +36,8 @@ _LABELS = {
 def evaluate(
     directory: _Directory,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Labelled data. [default: MNIST's test set, or the run's data]")
+        Path | None,
+        typer.Option(metavar="FILE", help="Labelled data.", show_default="MNIST's test set, or the run's data"),
     ] = None,
     chain: _Chain = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
@@ -82,10 +83,11 @@ def predict(
 def picture(
     directory: _Directory,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Picture to write. [default: picture.png in DIR]")
+        Path | None, typer.Option(metavar="FILE", help="Picture to write.", show_default="picture.png in DIR")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Labelled data. [default: MNIST's test set, or the run's data]")
+        Path | None,
+        typer.Option(metavar="FILE", help="Labelled data.", show_default="MNIST's test set, or the run's data"),
     ] = None,
     chain: _Chain = 0,
 ) -> None:

@@ -17,93 +17,83 @@ from trajens.cli.report import report, table
 from trajens.config import read_toml, resolve
 from trajens.directory import last_epoch
 from trajens.errors import integer
-from trajens.experiment import MODELS, SCANS, TESTS, Experiment
+from trajens.experiment import ACTIVATIONS, MODELS, SCANS, TESTS, Experiment
 from trajens.signals import STOPPED, StopOnSignal
 
 
-def _whole(panel: str, text: str) -> Any:
-    return typer.Option(parser=whole, metavar="N", rich_help_panel=panel, help=text)
+def _whole(panel: str, text: str, default: str = "") -> Any:
+    return typer.Option(parser=whole, metavar="N", rich_help_panel=panel, help=text, show_default=default or False)
 
 
-def _text(panel: str, metavar: str, text: str) -> Any:
-    return typer.Option(metavar=metavar, rich_help_panel=panel, help=text)
+def _text(panel: str, metavar: str, text: str, default: str = "") -> Any:
+    return typer.Option(metavar=metavar, rich_help_panel=panel, help=text, show_default=default or False)
 
 
-def _real(panel: str, text: str) -> Any:
-    return typer.Option(metavar="X", rich_help_panel=panel, help=text)
+def _real(panel: str, text: str, default: str = "") -> Any:
+    return _text(panel, "X", text, default)
 
 
-def _name(panel: str, text: str, names: tuple[str, ...]) -> Any:
-    return typer.Option(metavar="NAME", rich_help_panel=panel, help=f"{text}: {', '.join(names)}.")
+def _name(panel: str, text: str, names: tuple[str, ...], default: str = "") -> Any:
+    return _text(panel, "NAME", f"{text}: {', '.join(names)}.", default)
 
 
 def train(
     problem: Annotated[
-        str | None,
-        typer.Argument(help="perceptron, mnist, or a .npz, .csv or IDX file of your own.", show_default=False),
+        str | None, typer.Argument(help="perceptron, mnist, or a .npz, .csv or IDX file.", show_default=False)
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", rich_help_panel="Run", help="New directory for records and checkpoints."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", rich_help_panel="Run", help="Options in TOML; flags override them.")
-    ] = None,
+    out: Annotated[Path | None, _text("Run", "DIR", "New directory for records and checkpoints.")] = None,
+    config: Annotated[Path | None, _text("Run", "FILE", "Options in TOML; flags override them.")] = None,
     print_config: Annotated[
         bool, typer.Option("--print-config", rich_help_panel="Run", help="Print the options as TOML and do nothing.")
     ] = False,
-    model: Annotated[str | None, _name("Problem", "Network", MODELS)] = None,
-    hidden: Annotated[
-        str | None,
-        typer.Option(metavar="N,..", rich_help_panel="Problem", help="Hidden layers of an mlp. [default: 32]"),
-    ] = None,
-    activation: Annotated[str | None, _name("Problem", "Of an mlp", ("relu", "tanh", "sigmoid", "step"))] = None,
-    num_data: Annotated[Any, _whole("Problem", "Examples of the perceptron. [default: 256]")] = None,
-    noise: Annotated[float | None, _real("Problem", "Noise of the perceptron's labels. [default: 0]")] = None,
-    data_seed: Annotated[Any, _whole("Problem", "Seed of the perceptron's data. [default: 0]")] = None,
-    tau: Annotated[Any, _whole("Target", "Models in a path. [default: 8]")] = None,
+    model: Annotated[str | None, _name("Problem", "Network", MODELS, "mnist: cnn, a file: mlp")] = None,
+    hidden: Annotated[str | None, _text("Problem", "N,..", "Hidden layers of an mlp.", "32")] = None,
+    activation: Annotated[str | None, _name("Problem", "Of an mlp", ACTIVATIONS, "relu")] = None,
+    num_data: Annotated[Any, _whole("Problem", "Examples of the perceptron.", "256")] = None,
+    noise: Annotated[float | None, _real("Problem", "Noise of the perceptron's labels.", "0")] = None,
+    data_seed: Annotated[Any, _whole("Problem", "Seed of the perceptron's data.", "0")] = None,
+    tau: Annotated[Any, _whole("Target", "Models in a path.", "8")] = None,
     s: Annotated[
         str | None,
         _text(
             "Target",
             "S",
             "Tilt towards low loss; multiplies the mean loss. A number, several (5,10,20: so many chains each), or an "
-            "annealing (60:1000). [default: 50; perceptron: 20]",
+            "annealing (60:1000).",
+            "50; perceptron: 20",
         ),
     ] = None,
-    anneal: Annotated[Any, _whole("Target", "Epochs during which s is annealed. [default: burn-in]")] = None,
+    anneal: Annotated[Any, _whole("Target", "Epochs during which s is annealed.", "burn-in")] = None,
     sigma: Annotated[
-        float | None, _real("Target", "Standard deviation of a step between models. [default: 0.05; perceptron: 0.1]")
+        float | None, _real("Target", "Standard deviation of a step between models.", "0.05; perceptron: 0.1")
     ] = None,
     prior: Annotated[
         str | None,
-        _text("Target", "X|flat", "Standard deviation of the first model. [default: 0.3; perceptron: flat]"),
+        _text("Target", "X|flat", "Standard deviation of the first model.", "0.3; perceptron: flat"),
     ] = None,
     fraction: Annotated[
-        float | None, _real("Moves", "Share of the parameters that is redrawn. [default: 0.25; perceptron: 1]")
+        float | None, _real("Moves", "Share of the parameters that is redrawn.", "0.25; perceptron: 1")
     ] = None,
-    refresh: Annotated[float | None, _real("Moves", "How much of them; 1 keeps nothing. [default: 1]")] = None,
-    segment: Annotated[Any, _whole("Moves", "Redraw N neighbouring models at a time. [default: one]")] = None,
+    refresh: Annotated[float | None, _real("Moves", "How much of them; 1 keeps nothing.", "1")] = None,
+    segment: Annotated[Any, _whole("Moves", "Redraw N neighbouring models at a time.", "one")] = None,
     centre_of_mass: Annotated[
         float | None, _real("Moves", "Also shift whole paths by this width, once per tau other moves.")
     ] = None,
-    scan: Annotated[str | None, _name("Moves", "Order of updates", SCANS)] = None,
-    repeats: Annotated[Any, _whole("Moves", "Proposals per model before the colours change. [default: 1]")] = None,
-    test: Annotated[str | None, _name("Acceptance test", "Which one", TESTS)] = None,
+    scan: Annotated[str | None, _name("Moves", "Order of updates", SCANS, "checkerboard")] = None,
+    repeats: Annotated[Any, _whole("Moves", "Proposals per model before the colours change.", "1")] = None,
+    test: Annotated[str | None, _name("Acceptance test", "Which one", TESTS, "penalty")] = None,
     chunk: Annotated[
-        Any, _whole("Acceptance test", "Minibatches grow by N. [default: 240; perceptron: 32; full-data tests: all]")
+        Any, _whole("Acceptance test", "Minibatches grow by N.", "240; perceptron: 32; full-data tests: all")
     ] = None,
     rho: Annotated[
-        float | None, _real("Acceptance test", "Accepted noise. [default: penalty 1.35, minibatch-barker 1]")
+        float | None, _real("Acceptance test", "Accepted noise.", "penalty 1.35, minibatch-barker 1")
     ] = None,
-    epochs: Annotated[
-        Any, _whole("Run", "Proposals per chain, burn-in included. [default: 4e5; perceptron: 2e5]")
-    ] = None,
-    burn_in: Annotated[Any, _whole("Run", "Epochs left out of averages. [default: a fifth]")] = None,
-    chains: Annotated[Any, _whole("Run", "Independent chains. [default: 1; perceptron: 64]")] = None,
-    records: Annotated[Any, _whole("Run", "How often the loss is measured. [default: 200]")] = None,
-    seed: Annotated[Any, _whole("Run", "Seed of the sampling. [default: 0]")] = None,
-    checkpoint_seconds: Annotated[float | None, _real("Run", "Time between checkpoints. [default: 5]")] = None,
+    epochs: Annotated[Any, _whole("Run", "Proposals per chain, burn-in included.", "4e5; perceptron: 2e5")] = None,
+    burn_in: Annotated[Any, _whole("Run", "Epochs left out of averages.", "a fifth")] = None,
+    chains: Annotated[Any, _whole("Run", "Independent chains.", "1; perceptron: 64")] = None,
+    records: Annotated[Any, _whole("Run", "How often the loss is measured.", "200")] = None,
+    seed: Annotated[Any, _whole("Run", "Seed of the sampling.", "0")] = None,
+    checkpoint_seconds: Annotated[float | None, _real("Run", "Time between checkpoints.", "5")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Train an ensemble and report its loss.

@@ -42,11 +42,11 @@ def draw(file: Path, records: Path, ensemble: Ensemble, data: Labelled, name: st
 
 def _draw_loss(axes: Any, curves: Records) -> None:
     axes.plot(curves["epoch"], curves["loss"], color=style.COLOURS[0])
-    axes.set(xlabel="epoch", ylabel="loss per model", yscale="log")
+    axes.set(xlabel="epoch", ylabel="loss per model", ylim=(0, None))
     if len(set(curves["s"])) > 1:
         tilt = axes.twinx()
         tilt.plot(curves["epoch"], curves["s"], color=style.COLOURS[1], linestyle="--")
-        tilt.set(ylabel="$s$ (dashed)", yscale="log")
+        tilt.set(ylabel="$s$ (dashed)", ylim=(0, None))
         axes.tick_params(right=False, which="both")
 
 
@@ -55,7 +55,7 @@ def _draw_work(axes: Any, curves: Records) -> None:
     axes.set(xlabel="epoch", ylabel="acceptance", ylim=(0, 1))
     batch = axes.twinx()
     batch.plot(curves["epoch"], curves["batch_size"], color=style.COLOURS[3], linestyle="--")
-    batch.set(ylabel="mean batch (dashed)", yscale="log")
+    batch.set(ylabel="mean batch (dashed)", ylim=(0, None))
     axes.tick_params(right=False, which="both")
 
 

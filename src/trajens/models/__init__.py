@@ -2,6 +2,6 @@
 
 from trajens.models.base import Model
 from trajens.models.cnn import Cnn, cnn
-from trajens.models.mlp import Mlp, linear, mlp
+from trajens.models.mlp import ACTIVATIONS, Mlp, linear, mlp
 
-__all__ = ["Cnn", "Mlp", "Model", "cnn", "linear", "mlp"]
+__all__ = ["ACTIVATIONS", "Cnn", "Mlp", "Model", "cnn", "linear", "mlp"]

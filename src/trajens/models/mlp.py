@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from trajens.errors import InputError, choice, integer, require
 from trajens.models.base import Layer, Model, scaled
 
-_ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "relu": jax.nn.relu,
     "tanh": jnp.tanh,
     "sigmoid": jax.nn.sigmoid,
@@ -39,7 +39,7 @@ class Mlp(Model):
         h = scaled(x).reshape(x.shape[0], -1)
         *hidden, (w, b) = self.unpack(theta)
         for w_h, b_h in hidden:
-            h = _ACTIVATIONS[self.activation](h @ w_h + b_h)
+            h = ACTIVATIONS[self.activation](h @ w_h + b_h)
         return h @ w + b
 
 
@@ -58,7 +58,7 @@ def mlp(sizes: Sequence[int], activation: str = "relu") -> Mlp:
         raise InputError(f"sizes must be at least two whole numbers, got {sizes!r}; try (784, 32, 10).") from None
     require(len(given) >= 2, f"sizes must be at least two whole numbers, got {sizes!r}; try (784, 32, 10).")
     whole = tuple(integer("every one of sizes", n, 1, "try (784, 32, 10)") for n in given)
-    return Mlp(whole, choice("activation", activation, _ACTIVATIONS))
+    return Mlp(whole, choice("activation", activation, ACTIVATIONS))
 
 
 def linear(dim: int, outputs: int = 1) -> Mlp:
