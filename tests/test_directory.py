@@ -1,0 +1,176 @@
+"""A run in a directory can be stopped anywhere and goes on as if nothing had happened."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import trajens as tj
+from trajens.checkpoint import checkpoints
+from trajens.directory import read_records
+from trajens.errors import InputError, StorageError
+
+DATA = tj.datasets.perceptron(noise=0.3)
+TARGET = tj.Target(DATA.problem(), tau=5, sigma=0.1, s=tj.schedule.exponential(20.0, 80.0, 300))
+SETTINGS = {"chains": 4, "burn_in": 200, "records": 7, "test": tj.Penalty(16), "scan": "checkerboard"}
+EPOCHS = 700
+
+
+class StopAfter:
+    """Says stop after so many blocks."""
+
+    def __init__(self, blocks):
+        self.left = blocks
+
+    def __call__(self):
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr("trajens.execute.Block.__init__", lambda self, most: setattr(self, "epochs", 23))
+    monkeypatch.setattr("trajens.execute.Block.adapt", lambda self, seconds: None)
+
+
+def sample(out, epochs=EPOCHS, target=TARGET, stop=None, **changes):
+    return tj.sample(target, epochs, out=out, stop=stop, **{**SETTINGS, **changes})
+
+
+def again(path):
+    return tj.RunDirectory(path, resume=True, checkpoint_seconds=0.0)
+
+
+def assert_same(a, b):
+    np.testing.assert_array_equal(a.paths, b.paths)
+    assert a.epochs == b.epochs
+    for name in a.records:
+        # A sum of floats depends on where blocks end; everything else does not.
+        equal = np.testing.assert_allclose if name == "loss_deciding" else np.testing.assert_array_equal
+        equal(a.records[name], b.records[name], err_msg=name)
+        assert a.records[name].dtype == b.records[name].dtype
+
+
+def test_a_run_stopped_after_every_block_is_the_run_that_was_not(tmp_path, small_blocks):
+    whole = tj.sample(TARGET, EPOCHS, **SETTINGS)
+    out, stops = tj.RunDirectory(tmp_path / "a", checkpoint_seconds=0.0), 0
+    run = sample(out, stop=StopAfter(0))
+    while not run.is_complete:
+        stops += 1
+        run = sample(again(tmp_path / "a"), stop=StopAfter(stops % 3))
+    assert stops > 10
+    assert_same(whole, run)
+    sessions = [json.loads(line) for line in (tmp_path / "a" / "sessions.jsonl").read_text().splitlines()]
+    assert len(sessions) == stops + 1
+    assert {"trajens", "jax", "python", "devices", "seed", "command", "host"} <= sessions[0].keys()
+
+
+def test_records_cut_in_the_middle_of_a_line_are_read_and_written_again(tmp_path, small_blocks):
+    whole = sample(tmp_path / "whole")
+    run = sample(tj.RunDirectory(tmp_path / "a", checkpoint_seconds=0.0), stop=StopAfter(12))
+    records = tmp_path / "a" / "records.csv"
+    with records.open("a") as stream:
+        stream.write("0,9999,20.0,0.5,0.1,0.1,0.5,16.0,1,0.1,0.1,1,0,0,0,0\n1,9999,20")
+    read = read_records(records)
+    np.testing.assert_array_equal(read["epoch"], run.records["epoch"])
+    run = sample(again(tmp_path / "a"))
+    assert_same(whole, run)
+    assert_same(whole, run.__class__(**{**run.__dict__, "records": read_records(records)}))
+
+
+def test_records_are_a_table_that_every_reader_of_csv_reads(tmp_path):
+    run = sample(tmp_path / "a")
+    table = np.genfromtxt(tmp_path / "a" / "records.csv", delimiter=",", names=True)
+    assert len(table) == 4 * 7
+    np.testing.assert_array_equal(table["loss"].reshape(7, 4).T, run.records["loss"])
+    assert table.dtype.names[:3] == ("chain", "epoch", "s")
+
+
+def test_extending_goes_on_in_the_directory(tmp_path):
+    whole = sample(None, epochs=EPOCHS)
+    run = sample(tmp_path / "a", epochs=500, records=5).extend(200, records=2)
+    assert_same(whole, run)
+    assert_same(whole, sample(again(tmp_path / "a")))
+    more = sample(again(tmp_path / "a"), epochs=800)
+    assert more.epochs == 800
+    np.testing.assert_array_equal(more.paths, sample(None, epochs=800, records=8).paths)
+
+
+def test_a_damaged_checkpoint_goes_back_one_and_gives_the_same_run(tmp_path, small_blocks):
+    whole = sample(None)
+    sample(tj.RunDirectory(tmp_path / "a", checkpoint_seconds=0.0), stop=StopAfter(8))
+    newest, _ = checkpoints(tmp_path / "a")
+    newest.write_bytes(newest.read_bytes()[:-100])
+    with pytest.warns(UserWarning, match="damaged"):
+        run = sample(again(tmp_path / "a"))
+    assert_same(whole, run)
+
+
+def test_a_directory_with_a_run_is_not_overwritten(tmp_path):
+    sample(tmp_path / "a")
+    with pytest.raises(InputError, match="which holds a run; continue it with 'trajens resume"):
+        sample(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"seed": 1}, "seed 0 .now 1."),
+        ({"test": tj.Penalty(32)}, "test Penalty"),
+        ({"burn_in": 100}, "burn_in 200 .now 100."),
+        ({"target": tj.Target(tj.datasets.perceptron(1).problem(), 5, 0.1, TARGET.s)}, "data .checksum."),
+        ({"target": tj.Target(DATA.problem(), 5, 0.1, 80.0)}, "schedule of s"),
+    ],
+)
+def test_another_run_cannot_go_on_where_this_one_stopped(tmp_path, change, named):
+    sample(tmp_path / "a", epochs=300)
+    with pytest.raises(InputError, match=f"begun with.*{named}"):
+        sample(again(tmp_path / "a"), epochs=300, **change)
+
+
+def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):
+    script = (
+        "import sys, trajens as tj\n"
+        f"with tj.RunDirectory({str(tmp_path / 'a')!r}):\n"
+        "    print('locked', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout.readline() == "locked\n"
+        with pytest.raises(InputError, match="one process at a time"):
+            sample(tmp_path / "a", epochs=300)
+    finally:
+        other.kill()
+        other.wait()
+    assert sample(tmp_path / "a", epochs=300).is_complete
+
+
+def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="Not a directory; check the path"):
+        sample(tmp_path / "file" / "a")
+
+
+def test_missing_records_are_noticed(tmp_path):
+    sample(tmp_path / "a", epochs=300)
+    os.truncate(tmp_path / "a" / "records.csv", 300)
+    with pytest.raises(InputError, match="must hold the 7 records of 4 chains"):
+        sample(again(tmp_path / "a"), epochs=300)
+
+
+def test_paths_are_kept_in_memory_or_in_a_directory_but_not_both(tmp_path):
+    with pytest.raises(InputError, match="keep_paths must be False with out"):
+        sample(tmp_path / "a", keep_paths=True)
+
+
+def test_a_stopped_run_in_memory_can_be_extended(small_blocks):
+    whole = sample(None, epochs=800, records=8)
+    run = sample(None, stop=StopAfter(7))
+    assert not run.is_complete
+    assert_same(whole, run.extend(100, records=1))
+    with pytest.raises(InputError, match="a summary needs a record after burn-in"):
+        sample(None, stop=StopAfter(2)).summary()
