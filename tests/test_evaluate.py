@@ -1,0 +1,127 @@
+"""A trained ensemble comes back from its directory, and its scores are those of its members."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import trajens as tj
+from tests.test_cli import call
+from trajens.errors import InputError
+from trajens.experiment import Experiment
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((300, 4)).astype(np.float32)
+Y = (X @ [1.0, -1.0, 0.5, 0.0] > 0).astype(np.int64) + (X[:, 0] > 1)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run on a user's own file."""
+    folder = tmp_path_factory.mktemp("own")
+    np.savez(folder / "data.npz", x=X, y=Y)
+    options = "--model mlp --hidden 8 --tau 3 --s 200 --sigma 0.2 --epochs 3000 --chunk 32 --records 5 --chains 2"
+    with pytest.raises(SystemExit) as exit_:
+        tj.cli.app(["train", str(folder / "data.npz"), *options.split(), "--out", str(folder / "run")])
+    assert exit_.value.code == 0
+    return folder
+
+
+def test_an_ensemble_is_loaded_from_its_directory(trained):
+    first, second = tj.Ensemble.load(trained / "run"), tj.Ensemble.load(trained / "run", chain=1)
+    assert first.path.shape == (3, 4 * 8 + 8 + 8 * 3 + 3)
+    assert (first.path != second.path).any()
+    assert first.evaluate(X, Y)["vote_accuracy"] > 0.8
+    assert tj.Ensemble.load(trained / "run", model=tj.models.mlp((4, 8, 3))).path.shape == first.path.shape
+
+
+def test_chains_of_a_network_start_from_different_models():
+    problem = tj.models.mlp((4, 8, 3)).problem(X, Y)
+    run = tj.sample(tj.Target(problem, 2, 0.1, 1.0, 0.3), 1, chains=400, records=1)
+    first = run.paths[:, 0]
+    spread = tj.models.mlp((4, 8, 3)).spread
+    # One epoch changes a quarter of one model at most; the rest still is as it started.
+    weights = spread > 0
+    assert np.median(np.abs(first[:, weights]), axis=0) == pytest.approx(0.6745 * spread[weights], rel=0.35)
+    assert np.median(np.abs(first[:, ~weights])) == 0.0
+
+
+def test_evaluate_reports_the_scores_of_the_library(capsys, trained):
+    code, out, _ = call(capsys, "evaluate", str(trained / "run"), "--data", str(trained / "data.npz"), "--json")
+    report = json.loads(out)
+    assert code == 0
+    expected = tj.Ensemble.load(trained / "run").evaluate(X, Y)
+    assert report == {**expected, "data": "data.npz", "examples": 300}
+    code, out, _ = call(capsys, "evaluate", str(trained / "run"), "--chain", "1")
+    assert code == 0
+    assert "3 models on 300 examples of the training data" in out
+    for words in ("vote", "mean probabilities", "single", "likelihood", "Brier", "calibration", "disagreement"):
+        assert words in out
+
+
+def test_predict_writes_votes_and_mean_probabilities(capsys, trained, tmp_path):
+    np.savez(tmp_path / "inputs.npz", x=X[:50])
+    out = tmp_path / "predictions.csv"
+    code, said, _ = call(capsys, "predict", str(trained / "run"), str(tmp_path / "inputs.npz"), "--out", str(out))
+    assert code == 0
+    assert "50 predictions" in said
+    with out.open() as file:
+        rows = list(csv.DictReader(file))
+    ensemble = tj.Ensemble.load(trained / "run")
+    assert [int(row["vote"]) for row in rows] == ensemble.predict(X[:50]).tolist()
+    mean = np.array([[float(row[f"p{k}"]) for k in range(3)] for row in rows])
+    np.testing.assert_allclose(mean, ensemble.predict_proba(X[:50]), rtol=1e-5)
+    assert all(1 / 3 <= float(row["agreement"]) <= 1 for row in rows)
+
+
+def test_picture_is_drawn_for_digits_and_for_tables(capsys, trained, tmp_path):
+    code, _, err = call(capsys, "picture", str(trained / "run"), "--out", str(tmp_path / "table.png"))
+    assert code == 0, err
+    out = str(tmp_path / "digits")
+    options = ["--tau", "3", "--epochs", "12", "--chunk", "24", "--records", "3", "--s", "5:10"]
+    assert call(capsys, "train", "mnist", *options, "--out", out)[0] == 0
+    code, _, err = call(capsys, "picture", out)
+    assert code == 0, err
+    for file in (tmp_path / "table.png", tmp_path / "digits" / "picture.png"):
+        assert file.read_bytes().startswith(b"\x89PNG")
+        assert file.stat().st_size > 50_000
+    code, _, err = call(capsys, "picture", out, "--out", str(tmp_path / "a.gif"))
+    assert (code, "must end in .png or .pdf" in err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "picture", "predict"])
+def test_what_is_no_directory_of_a_run_is_one_sentence(capsys, tmp_path, command):
+    more = [str(tmp_path / "x.npz")] if command == "predict" else []
+    for path in (tmp_path, tmp_path / "missing"):
+        code, out, err = call(capsys, command, str(path), *more)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith("trajens: error: ")
+
+
+def test_runs_without_classes_cannot_be_evaluated(capsys, tmp_path):
+    options = ["--tau", "2", "--epochs", "20", "--records", "2", "--chains", "1"]
+    assert call(capsys, "train", "perceptron", *options, "--out", str(tmp_path / "line"))[0] == 0
+    code, _, err = call(capsys, "evaluate", str(tmp_path / "line"))
+    assert (code, "must be one of a network" in err) == (2, True)
+    np.savez(tmp_path / "real.npz", x=X, y=X[:, 0])
+    options = ["--model", "linear", "--tau", "2", "--epochs", "20", "--records", "2", "--chunk", "16"]
+    assert call(capsys, "train", str(tmp_path / "real.npz"), *options, "--out", str(tmp_path / "real"))[0] == 0
+    code, _, err = call(capsys, "evaluate", str(tmp_path / "real"))
+    assert (code, "must be one of classifiers" in err) == (2, True)
+    with pytest.raises(InputError, match="chain must be"):
+        tj.Ensemble.load(tmp_path / "real", chain=5)
+    assert Experiment.load(tmp_path / "real").model == tj.models.linear(4)
+
+
+def test_inputs_without_labels_are_read(tmp_path):
+    np.savez(tmp_path / "a.npz", x=X)
+    np.testing.assert_array_equal(tj.datasets.load_inputs(tmp_path / "a.npz"), X)
+    np.savez(tmp_path / "b.npz", z=X)
+    np.save(tmp_path / "c.npy", X)
+    bad = X.copy()
+    bad[3, 1] = np.nan
+    np.savez(tmp_path / "d.npz", x=bad)
+    for name, sentence in (("b.npz", "must hold arrays x"), ("c.npy", "must"), ("d.npz", "finite"), ("e", "exists")):
+        with pytest.raises(InputError, match=sentence):
+            tj.datasets.load_inputs(tmp_path / name)
