@@ -1,11 +1,15 @@
 """The native kernel gives the losses of the JAX definition, and leaves inactive lanes alone."""
 
 import os
+import platform
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 import pytest
 
@@ -45,9 +49,10 @@ def test_every_chunk_size_gives_the_losses_of_the_largest():
     pairs = pairs_of(1, 0.5)
     indices = jnp.arange(SIZE, dtype=jnp.int32)[None]
     whole = np.asarray(native(pairs, indices, jnp.ones(1, bool)))
-    call = lambda m: native(pairs, indices[:, :m], jnp.ones(1, bool))  # noqa: E731
-    for m in [*range(1, 50), *range(50, SIZE + 1, 17), SIZE]:
-        np.testing.assert_array_equal(call(m), whole[:, :, :m])
+    every = jax.jit(lambda p, i, a: [losses_of_pairs(PROBLEM.loss, PROBLEM.data, p, i[:, :m], a) for m in sizes])
+    sizes = range(1, SIZE + 1)
+    for m, losses in zip(sizes, every(pairs, indices, jnp.ones(1, bool)), strict=True):
+        np.testing.assert_array_equal(losses, whole[:, :, :m])
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -75,6 +80,34 @@ def test_losses_do_not_depend_on_the_number_of_threads():
         digests.add(subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout)
     assert len(digests) == 1
     assert len(digests.pop().strip()) == 64
+
+
+_LEVELS = {"x86_64": ["x86-64", "x86-64-v3"]}.get(platform.machine(), [])
+
+
+@pytest.mark.parametrize("level", _LEVELS)
+def test_every_level_of_instructions_gives_the_losses_of_the_definition(tmp_path, level):
+    """The library holds one copy of the code for each level and takes the best; here each is built alone."""
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    if level == "x86-64-v3" and "avx2" not in flags:
+        pytest.skip(f"this processor cannot run {level}")
+    source = Path(tj.__file__).parent / "kernels" / "csrc" / "cnn_cpu.cc"
+    include = Path(jaxlib.__file__).parent / "include"
+    built = tmp_path / "level.so"
+    options = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fPIC", "-shared", "-DTRAJENS_NO_CLONES", f"-march={level}"]
+    subprocess.run([compiler, *options, "-Wno-psabi", f"-isystem{include}", str(source), "-o", str(built)], check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", __file__, "-k", "test_native_losses", "-p", "no:cacheprovider"],
+        env={**os.environ, "TRAJENS_CPU_LIBRARY": str(built)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "4 passed" in done.stdout
 
 
 def test_an_index_out_of_range_is_an_error_and_no_crash():
