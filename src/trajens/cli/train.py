@@ -55,12 +55,13 @@ def train(
     tau: Annotated[Any, _whole("Target", "Models in a path.", "8")] = None,
     s: Annotated[
         str | None,
-        _text(
-            "Target",
-            "S",
-            "Tilt towards low loss; multiplies the mean loss. A number, several (5,10,20: so many chains each), or an "
-            "annealing (60:1000).",
-            "50; perceptron: 20",
+        typer.Option(
+            "--s",
+            metavar="S",
+            rich_help_panel="Target",
+            help="Tilt towards low loss; multiplies the mean loss. A number, several (5,10,20, --chains each), or "
+            "an annealing (60:1000).",
+            show_default="50; perceptron: 20",
         ),
     ] = None,
     anneal: Annotated[Any, _whole("Target", "Epochs during which s is annealed.", "burn-in")] = None,
