@@ -139,3 +139,17 @@ def test_several_s_are_reported_side_by_side(capsys):
     assert report["by_s"][0]["loss"] > report["by_s"][1]["loss"]
     code, out, _ = call(capsys, *small)
     assert code == 0
+
+
+def test_a_run_can_start_where_another_ended(capsys, tmp_path):
+    small = ["train", "perceptron", "--tau", "2", "--epochs", "40", "--records", "2", "--chains", "2"]
+    assert call(capsys, *small, "--out", str(tmp_path / "a"))[0] == 0
+    options = resolve({"problem": "perceptron", "tau": 2, "chains": 2, "start": str(tmp_path / "a")})
+    initial = Experiment(options).arguments()["initial"]
+    assert initial.shape == (2, 2, 2)
+    code, _, err = call(capsys, *small, "--start", str(tmp_path / "a"), "--out", str(tmp_path / "b"))
+    assert code == 0, err
+    code, _, err = call(capsys, *small, "--start", str(tmp_path / "a"), "--tau", "3")
+    assert (code, "initial must have shape" in err) == (2, True)
+    code, _, err = call(capsys, *small, "--start", str(tmp_path / "nowhere"))
+    assert (code, err.count("\n")) == (2, 1)

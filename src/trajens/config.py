@@ -22,7 +22,8 @@ class Config:
     """Every option of ``trajens train``; None where it does not apply.
 
     `problem` is a name or a file that `datasets.load` reads; `s` is a number, a list of numbers (one group of chains
-    each) or ``"a:b"``, which goes from a to b by equal factors during the first `anneal` epochs.
+    each) or ``"a:b"``, which goes from a to b by equal factors during the first `anneal` epochs; `start` is the
+    directory of a run whose last paths this one starts from.
     """
 
     problem: str
@@ -51,6 +52,7 @@ class Config:
     chains: int = 1
     records: int = 200
     seed: int = 0
+    start: str | None = None
     checkpoint_seconds: float = 5.0
 
     def to_toml(self) -> str:
@@ -94,6 +96,8 @@ def resolve(*layers: dict[str, Any]) -> Config:
             f"problem must be one of {', '.join(PROBLEMS)} or a file with data, got '{problem}'; check the spelling.",
         )
         chosen["problem"] = str(Path(problem).resolve())
+    if "start" in chosen:
+        chosen["start"] = str(Path(chosen["start"]).resolve())
     foreign = _OF_NETWORKS if problem == "perceptron" else _OF_PERCEPTRON
     for name in foreign:
         require(name not in chosen, f"{name} must be left out with {problem}, got {chosen.get(name)!r}; leave it out.")

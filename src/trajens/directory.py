@@ -214,6 +214,16 @@ def read_records(file: str | Path) -> Records:
     }
 
 
+def last_paths(path: str | Path) -> np.ndarray:
+    """The paths (chains, tau, dim) in the newest checkpoint of a run."""
+    folder = Path(path)
+    require(folder.is_dir(), f"directory must be that of a run, got '{folder}'; check the spelling.")
+    arrays = checkpoint.load_newest(folder)
+    require(arrays is not None, f"'{folder}' must hold a checkpoint, got none; is it the directory of a run?")
+    assert arrays is not None
+    return arrays["state.path"]
+
+
 def last_epoch(path: str | Path) -> int:
     """The epoch the run in a directory is meant to reach; 0 before its first checkpoint."""
     arrays = checkpoint.load_newest(Path(path))

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.checkpoint import load_newest
+from trajens.directory import last_paths
 from trajens.errors import integer, require
 from trajens.experiment import Experiment
 from trajens.models.base import Model
@@ -59,14 +59,9 @@ class Ensemble:
         model : Model, optional
             Default: what the run's ``config.toml`` says; a run made in Python has none.
         """
-        folder = Path(directory)
-        require(folder.is_dir(), f"directory must be that of a run, got '{folder}'; check the spelling.")
-        arrays = load_newest(folder)
-        require(arrays is not None, f"'{folder}' must hold a checkpoint, got none; is it the directory of a run?")
-        assert arrays is not None
-        paths = arrays["state.path"]
+        paths = last_paths(directory)
         if model is None:
-            model = Experiment.load(folder).model
+            model = Experiment.load(directory).model
         return cls(model, paths[integer("chain", chain, 0, "count from 0", len(paths) - 1)])
 
     def member_proba(self, x: Any, chunk: int = 1000) -> np.ndarray:

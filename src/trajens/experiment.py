@@ -12,7 +12,7 @@ from trajens import datasets, models, schedule
 from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
 from trajens.config import Config, hidden_sizes, read_toml, resolve, tilts
 from trajens.datasets.arrays import Labelled
-from trajens.directory import RunDirectory
+from trajens.directory import RunDirectory, last_paths
 from trajens.errors import InputError, choice, integer, number, require
 from trajens.models.base import Model
 from trajens.moves import CentreOfMass, Mixture, Move, Segment, SingleSite
@@ -141,6 +141,11 @@ class Experiment:
         require(repeats == 1, f"repeats must be 1 with --scan {self.config.scan}, got {repeats}; leave it out.")
         return scan_named(self.config.scan)
 
+    @property
+    def initial(self) -> np.ndarray | None:
+        """The last paths of the run to start from."""
+        return None if self.config.start is None else last_paths(self.config.start)
+
     def arguments(self) -> dict[str, Any]:
         """The arguments of `sample` after the target."""
         config = self.config
@@ -152,6 +157,7 @@ class Experiment:
             "move": self.move,
             "test": self.test,
             "scan": self.scan,
+            "initial": self.initial,
             "records": config.records,
         }
 

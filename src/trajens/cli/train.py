@@ -94,6 +94,7 @@ def train(
     chains: Annotated[Any, _whole("Run", "Independent chains.", "1; perceptron: 64")] = None,
     records: Annotated[Any, _whole("Run", "How often the loss is measured.", "200")] = None,
     seed: Annotated[Any, _whole("Run", "Seed of the sampling.", "0")] = None,
+    start: Annotated[str | None, _text("Run", "DIR", "Start from the last paths of another run.")] = None,
     checkpoint_seconds: Annotated[float | None, _real("Run", "Time between checkpoints.", "5")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
