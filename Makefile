@@ -16,7 +16,10 @@ $(VENV)/.installed: pyproject.toml CMakeLists.txt $(wildcard src/trajens/kernels
 	@touch $@
 
 demo: install
-	$(BIN)/trajens figure 1c --scale quick --out demo
+	rm -rf demo/run
+	$(BIN)/trajens train --config examples/mnist_demo.toml --out demo/run
+	$(BIN)/trajens evaluate demo/run
+	$(BIN)/trajens picture demo/run --out demo/mnist.png
 
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS)
@@ -37,6 +40,7 @@ sanitize: install
 bench: install
 	$(BIN)/python benchmarks/perceptron.py
 	$(BIN)/trajens bench kernel
+	$(BIN)/python benchmarks/full_batch.py
 
 clean:
 	rm -rf $(VENV) build dist demo
