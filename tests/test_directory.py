@@ -32,7 +32,7 @@ class StopAfter:
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("trajens.execute.Block.__init__", lambda self, most: setattr(self, "epochs", 23))
+    monkeypatch.setattr("trajens.execute.Block.__init__", lambda self, *_: setattr(self, "epochs", 23))
     monkeypatch.setattr("trajens.execute.Block.adapt", lambda self, seconds: None)
 
 

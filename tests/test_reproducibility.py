@@ -1,11 +1,14 @@
 """A result is a function of its inputs: not of blocks, devices, stops or what was compiled before."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
 
 import trajens as tj
-from trajens import execute, sampler
+from trajens import execute
+from trajens.settings import Settings
 
 DATA = tj.datasets.perceptron(noise=0.3)
 TARGET = tj.Target(DATA.problem(), tau=5, sigma=0.1, s=80.0)
@@ -57,10 +60,9 @@ def test_paths_do_not_depend_on_block_sizes(monkeypatch):
     whole = sample(**settings)
     monkeypatch.setattr(execute.Block, "adapt", lambda self, seconds: setattr(self, "epochs", 7))
     np.testing.assert_array_equal(whole.paths, sample(**settings).paths)
-    monkeypatch.setattr(sampler, "_INNER_ITERATIONS", 3)
-    execute._advance.clear_cache()
+    program = Settings.program
+    monkeypatch.setattr(Settings, "program", lambda self, target: replace(program(self, target), looks_every=3))
     np.testing.assert_array_equal(whole.paths, sample(**settings).paths)
-    execute._advance.clear_cache()
 
 
 @every_setting

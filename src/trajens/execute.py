@@ -36,7 +36,7 @@ class Execution:
             jax.device_put(np.int32(settings.learn_until), everywhere),
         )
         # A chain counts its evaluations in 32 bits: no more epochs in a block than surely fit.
-        self._block = Block(MAX_EPOCHS // (program.size * program.span))
+        self._block = Block(program.lanes, MAX_EPOCHS // (program.size * program.span))
 
     def place(self, state: State) -> State:
         """The state on the devices."""
@@ -62,18 +62,21 @@ class Execution:
 
 
 class Block:
-    """Epochs per call of the sampler: about half a second, so that a run can be watched and interrupted."""
+    """Epochs per call of the sampler: about half a second, so that a run can be watched and interrupted.
 
-    def __init__(self, most: int):
-        self._most = max(1, most)
-        self.epochs = min(256, self._most)
+    Never fewer than would leave some lanes idle throughout.
+    """
+
+    def __init__(self, least: int, most: int):
+        self._least, self._most = least, max(least, most)
+        self.epochs = min(max(256, least), self._most)
 
     def adapt(self, seconds: float) -> None:
         """Double or halve towards half a second."""
         if seconds < 0.25:
             self.epochs = min(2 * self.epochs, self._most)
         elif seconds > 1.0:
-            self.epochs = max(1, self.epochs // 2)
+            self.epochs = max(self._least, self.epochs // 2)
 
 
 def start_state(program: Program, key: Key, path: np.ndarray) -> State:

@@ -31,9 +31,6 @@ from trajens.subsample import permute
 from trajens.tally import Tally, empty_tally
 from trajens.target import PathLaw
 
-_INNER_ITERATIONS = 16
-"""Iterations between two looks at whether all lanes have arrived."""
-
 
 @dataclass(frozen=True)
 class Program:
@@ -46,6 +43,8 @@ class Program:
     test: AcceptanceTest
     scan: Scan
     schedule: Schedule | None
+    looks_every: int = 1
+    """Iterations between two looks at whether all lanes have arrived, which is work for nothing after they have."""
 
     @property
     def lanes(self) -> int:
@@ -133,7 +132,7 @@ def advance(program: Program, inputs: Inputs, state: State, stop: jax.Array) -> 
 
     def some_iterations(work: _Work) -> _Work:
         step = lambda work, _: (_iterate(program, inputs, work, stop), None)  # noqa: E731
-        return jax.lax.scan(step, work, None, length=_INNER_ITERATIONS)[0]
+        return jax.lax.scan(step, work, None, length=program.looks_every)[0]
 
     work = jax.lax.while_loop(lambda work: jnp.any(work.task.is_active), some_iterations, work)
     return work.state, work.tally

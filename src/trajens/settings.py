@@ -36,4 +36,8 @@ class Settings:
     def program(self, target: Target) -> Program:
         """All that is compiled in."""
         problem = target.problem
-        return Program(problem.loss, problem.size, target.tau, self.move, self.test, self.scan, target.schedule)
+        # A look costs nothing on a CPU, but makes a GPU wait for its host.
+        looks_every = 1 if self.devices[0].platform == "cpu" else 16
+        return Program(
+            problem.loss, problem.size, target.tau, self.move, self.test, self.scan, target.schedule, looks_every
+        )
