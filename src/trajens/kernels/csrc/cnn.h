@@ -1,19 +1,13 @@
-// The paper's CNN on one image, for a pair of models. Layout of the flat parameters as in models/cnn.py.
-//
-// Only what reaches the output is computed: 24x24 pixels, 20x20 -> 10x10 outputs of the first convolution, 8x8 -> 2x2 of
-// the second. Bias and ReLU come after pooling, with which they commute.
+// The paper's CNN on one image, for a pair of models. Bias and ReLU come after pooling, with which they commute.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-namespace trajens {
+#include "cnn_shape.h"
 
-constexpr int kParameters = 1906;
-constexpr int kSide = 28, kCrop = 24, kPooled = 10, kOut = 8;
-constexpr int kChannels1 = 16, kChannels2 = 8, kClasses = 10, kFeatures = 32;
-constexpr int kW1 = 0, kB1 = 400, kW2 = 416, kB2 = 1568, kW3 = 1576, kB3 = 1896;
+namespace trajens {
 
 // Vector types of the compiler: one vector holds all output channels of one position.
 typedef float Vector16 __attribute__((vector_size(64)));

@@ -1,0 +1,363 @@
+// The paper's CNN for a pair of models on tensor cores: half-precision inputs, single-precision sums.
+//
+// A block works on one lane and up to 48 images of its chunk; a warp owns an image at a time and runs both models on it.
+// The weights of both convolutions stay in the registers of every warp as B matrices (notation of mma.cuh).
+//
+// First convolution. The rows of a product are 8 pooled outputs, g, times the two rows of their 2x2 pool, so a[0], a[1]
+// (and a[2], a[3]) are pixels below one another: pixels are stored by columns. The two columns of the pool are two
+// products with the same A: a word holds the pixels (2c, 2c + 1) of a row, and a window that starts at an odd pixel uses
+// the same three words as the one before it, with weights shifted by one place and a zero in front instead of behind.
+// Of the 16 words a window of 5x5 taps needs (K = 32), threads t = 0, 1, 2 hold column t of taps in rows 0..3; thread
+// t = 3 holds row 4, and in the last place the constant (1, 1) whose weights are the bias and what rounding left of it.
+// The largest of the four sums of a pool is found within a thread, rounded, and stored for the second convolution.
+//
+// Second convolution. K = 16 are the channels, one product for each of the nine taps. Rows g and g + 8 of a product are
+// the outputs (y, g) and (y + 4, g), y = 0..3: a tap that is one row lower needs the A matrix of the next y, so six loads
+// serve three taps, and the pool over y is within a thread. The pool over x takes two exchanges with other threads.
+//
+// Dense layer and loss. Single precision, one thread per image and model, when the block has done all its images.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "cnn_shape.h"
+#include "mma.cuh"
+
+namespace trajens {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kMaxImagesPerWarp = 12;
+constexpr int kMaxImages = kWarps * kMaxImagesPerWarp;
+constexpr int kBlocksPerMultiprocessor = 3;  // what the registers of a thread leave room for
+
+// Words (pixel pairs) from one column to the next: no bank conflicts when 8 neighbouring columns are read at once.
+constexpr int kPitch = 38;
+constexpr int kPairs = kCrop / 2;
+// Five words of four pixels a thread, thread 6a + w takes word w of the rows a, a + 5, ..., a + 20 of an image.
+constexpr int kWordsPerRow = kCrop / 4, kLoads = 5, kLoaders = 6 * kLoads;
+
+constexpr int kPositionBytes = 2 * kChannels1;
+constexpr int kRowBytes = kPooled * kPositionBytes;
+constexpr int kHiddenBytes = kPooled * kRowBytes;
+
+struct alignas(16) WarpMemory {
+  unsigned char hidden[2][kHiddenBytes];         // activations [model][y][x][channel]
+  std::uint32_t pixels[(kPairs + 1) * kPitch];   // [column][row], and a column of ones
+};
+
+struct alignas(16) BlockMemory {
+  WarpMemory warps[kWarps];
+  float features[2][kMaxImages][kFeatures];  // feature f of image i at f ^ (i % 32): no bank conflicts either way
+  float dense[2][kFeatures + 1][12];         // weights and, in the last row, biases
+  float bias2[2][4][4];                      // biases of channels 2t, 2t + 1, twice, as the sums of a product
+};
+
+// The 16 bytes that hold channels 8 half .. 8 half + 7 of a position. Halves change places every four x, so that eight
+// neighbours in x never meet in a bank.
+__device__ __forceinline__ int HiddenOffset(int y, int x, int half) {
+  return y * kRowBytes + x * kPositionBytes + ((half ^ (x >> 2)) & 1) * 16;
+}
+
+struct Weights {
+  std::uint32_t first[2][4][2][2];  // [column of the pool][8 columns of B][K / 16][b]
+  std::uint32_t second[2][9][2];    // [model][tap][b]
+};
+
+// Column g of the two B matrices of a model stands for the channels 4 (g / 2) + g % 2 and that + 2: a thread's four sums
+// are then neighbouring channels.
+__device__ __forceinline__ Weights LoadWeights(const float* pair, int g, int t) {
+  constexpr float kScale = 256.0f / 255.0f;  // pixels come as multiples of 1/256
+  Weights w;
+#pragma unroll
+  for (int tile = 0; tile < 4; ++tile) {
+    const float* theta = pair + (tile >> 1) * kParameters;
+    const int channel = 4 * (g >> 1) + 2 * (tile & 1) + (g & 1);
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = t < 3 ? 2 * half + step : 4;
+        const int column = t < 3 ? t : 2 * step + half;
+        // Taps 2 column - 1, 2 column, 2 column + 1 of the row, as far as they exist.
+        float taps[3];
+#pragma unroll
+        for (int k = 0; k < 3; ++k) {
+          const int tap = 2 * column - 1 + k;
+          taps[k] = tap >= 0 && tap < 5 ? kScale * __ldg(theta + kW1 + (5 * row + tap) * kChannels1 + channel) : 0.0f;
+        }
+        w.first[0][tile][step][half] = Halves(taps[1], taps[2]);
+        w.first[1][tile][step][half] = Halves(taps[0], taps[1]);
+      }
+    }
+    if (t == 3) {
+      const float bias = __ldg(theta + kB1 + channel);
+      w.first[0][tile][1][1] = w.first[1][tile][1][1] = Halves(bias, HalfRemainder(bias));
+    }
+  }
+#pragma unroll
+  for (int model = 0; model < 2; ++model) {
+#pragma unroll
+    for (int tap = 0; tap < 9; ++tap) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float* weight = pair + model * kParameters + kW2 + (16 * tap + 8 * half + 2 * t) * kChannels2 + g;
+        w.second[model][tap][half] = Halves(__ldg(weight), __ldg(weight + kChannels2));
+      }
+    }
+  }
+  return w;
+}
+
+// Where a thread finds its words of the window of the pooled output (y = 0, x); that of y is 2 y words further.
+struct Window {
+  const std::uint32_t *even, *next, *odd, *last;
+
+  __device__ __forceinline__ Window(const std::uint32_t* pixels, int x, int t) {
+    if (t < 3) {
+      even = pixels + (x + t) * kPitch;
+      next = even + 2;
+      odd = even + 1;
+      last = even + 3;
+    } else {
+      even = pixels + x * kPitch + 4;
+      next = even + kPitch;
+      odd = next + kPitch;
+      last = pixels + kPairs * kPitch;
+    }
+  }
+};
+
+// Eight pooled outputs, one for each g, for all channels of both models.
+__device__ __forceinline__ void FirstLayerTile(const Weights& w, const Window& window, int y, unsigned char* hidden,
+                                               bool is_stored) {
+  const int row = 2 * y;
+  const uint2 top = *reinterpret_cast<const uint2*>(window.even + row);
+  const uint2 middle = *reinterpret_cast<const uint2*>(window.next + row);
+  const std::uint32_t a[2][4] = {{top.x, top.y, middle.x, middle.y},
+                                 {window.odd[row], window.odd[row + 1], window.last[row], window.last[row + 1]}};
+  constexpr float kZero[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  float sums[2][4][4];
+#pragma unroll
+  for (int dx = 0; dx < 2; ++dx)
+#pragma unroll
+    for (int tile = 0; tile < 4; ++tile) MultiplyAdd(sums[dx][tile], a[0], w.first[dx][tile][0], kZero);
+#pragma unroll
+  for (int dx = 0; dx < 2; ++dx)
+#pragma unroll
+    for (int tile = 0; tile < 4; ++tile) MultiplyAdd(sums[dx][tile], a[1], w.first[dx][tile][1], sums[dx][tile]);
+  std::uint32_t pooled[4];
+#pragma unroll
+  for (int tile = 0; tile < 4; ++tile) {
+    float largest[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      largest[i] = __int_as_float(
+          LargestBits(sums[0][tile][i], sums[0][tile][i + 2], sums[1][tile][i], sums[1][tile][i + 2]));
+    pooled[tile] = HalvesRelu(largest[0], largest[1]);
+  }
+  if (is_stored) {
+    *reinterpret_cast<uint2*>(hidden) = make_uint2(pooled[0], pooled[1]);
+    *reinterpret_cast<uint2*>(hidden + kHiddenBytes) = make_uint2(pooled[2], pooled[3]);
+  }
+}
+
+__device__ __forceinline__ void FirstLayer(const Weights& w, WarpMemory& memory, int g, int t) {
+  const int within = t % 2 * 8;
+  const Window left(memory.pixels, g, t);
+  unsigned char* out = memory.hidden[0] + HiddenOffset(0, g, t / 2) + within;
+#pragma unroll
+  for (int y = 0; y < kPooled; ++y) FirstLayerTile(w, left, y, out + y * kRowBytes, true);
+  // The last two columns, four rows at a time. The third time only two rows are left, and what the threads of the other
+  // two compute from words below the image is not stored.
+  const int x = kOut + g % 2;
+  const Window right(memory.pixels + 2 * (g / 2), x, t);
+  out = memory.hidden[0] + HiddenOffset(g / 2, x, t / 2) + within;
+#pragma unroll
+  for (int y = 0; y < kPooled; y += 4) FirstLayerTile(w, right, y, out + y * kRowBytes, y + g / 2 < kPooled);
+}
+
+// Bits of the pooled outputs [model][y / 4][channel 2t + i] for the four x with the same x / 4, before the ReLU.
+__device__ __forceinline__ void SecondLayer(const Weights& w, const BlockMemory& block, const WarpMemory& memory,
+                                            int thread, int (&pooled)[2][2][2]) {
+  const int t = thread % 4;
+#pragma unroll
+  for (int model = 0; model < 2; ++model) {
+    float sums[4][4];
+    const float4 bias = *reinterpret_cast<const float4*>(block.bias2[model][t]);
+    const float start[4] = {bias.x, bias.y, bias.z, bias.w};
+#pragma unroll
+    for (int dx = 0; dx < 3; ++dx) {
+      // Matrices 0..3: rows y and y + 4 of the lower eight channels, then of the upper ones.
+      const unsigned char* rows =
+          memory.hidden[model] + HiddenOffset(thread / 8 % 2 * 4, thread % 8 + dx, thread / 16);
+#pragma unroll
+      for (int y = 0; y < 6; ++y) {
+        std::uint32_t a[4];
+        LoadMatrices(a, rows + y * kRowBytes);
+#pragma unroll
+        for (int dy = 0; dy < 3; ++dy) {
+          if (y - dy < 0 || y - dy > 3) continue;
+          float(&sum)[4] = sums[y - dy];
+          if (dx == 0 && dy == 0)
+            MultiplyAdd(sum, a, w.second[model][0], start);
+          else
+            MultiplyAdd(sum, a, w.second[model][3 * dy + dx], sum);
+        }
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int k = 2 * half + i;
+        pooled[model][half][i] = LargestBits(sums[0][k], sums[1][k], sums[2][k], sums[3][k]);
+      }
+  }
+}
+
+// The pool over x: four threads with neighbouring g hold eight numbers each to be compared among them. In two exchanges
+// every thread gives away half of its numbers and keeps those of model g % 2, then of cell row g / 2 % 2.
+__device__ __forceinline__ void StoreFeatures(const int (&pooled)[2][2][2], int g, int t, int image,
+                                              float (&features)[2][kMaxImages][kFeatures]) {
+  const bool model = g & 1, below = g & 2;
+  int kept[2][2];
+#pragma unroll
+  for (int y = 0; y < 2; ++y)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int other = __shfl_xor_sync(0xffffffffu, pooled[model ? 0 : 1][y][i], 4);
+      kept[y][i] = max(model ? pooled[1][y][i] : pooled[0][y][i], other);
+    }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int other = __shfl_xor_sync(0xffffffffu, below ? kept[0][i] : kept[1][i], 8);
+    const int largest = max(max(below ? kept[1][i] : kept[0][i], other), 0);
+    const int feature = ((below ? 2 : 0) + g / 4) * kChannels2 + 2 * t + i;
+    features[model][image][feature ^ (image % 32)] = __int_as_float(largest);
+  }
+}
+
+__device__ __forceinline__ float CrossEntropy(const float (&dense)[kFeatures + 1][12], const float (&features)[kFeatures],
+                                              int image, int label) {
+  float logits[12];
+#pragma unroll
+  for (int k = 0; k < 12; ++k) logits[k] = dense[kFeatures][k];
+#pragma unroll 4
+  for (int f = 0; f < kFeatures; ++f) {
+    const float x = features[f ^ (image % 32)];
+#pragma unroll
+    for (int k = 0; k < 12; k += 4) {
+      const float4 weight = *reinterpret_cast<const float4*>(&dense[f][k]);
+      logits[k] = fmaf(x, weight.x, logits[k]);
+      logits[k + 1] = fmaf(x, weight.y, logits[k + 1]);
+      logits[k + 2] = fmaf(x, weight.z, logits[k + 2]);
+      logits[k + 3] = fmaf(x, weight.w, logits[k + 3]);
+    }
+  }
+  float largest = logits[0], chosen = logits[0];
+#pragma unroll
+  for (int k = 1; k < kClasses; ++k) {
+    largest = fmaxf(largest, logits[k]);
+    if (k == label) chosen = logits[k];
+  }
+  float sum = 0.0f;
+#pragma unroll
+  for (int k = 0; k < kClasses; ++k) sum += expf(logits[k] - largest);
+  return logf(sum) - (chosen - largest);
+}
+
+__device__ __forceinline__ void LoadImage(std::uint32_t (&words)[kLoads], const std::uint8_t* images, std::int64_t index,
+                                          int thread) {
+  if (thread >= kLoaders) return;
+  const std::uint8_t* corner =
+      images + index * (kSide * kSide) + thread / kWordsPerRow * kSide + thread % kWordsPerRow * 4;
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i)
+    words[i] = __ldg(reinterpret_cast<const std::uint32_t*>(corner + i * kLoads * kSide));
+}
+
+__device__ __forceinline__ void StoreImage(const std::uint32_t (&words)[kLoads], std::uint32_t* pixels, int thread) {
+  if (thread >= kLoaders) return;
+  std::uint32_t* column = pixels + thread % kWordsPerRow * 2 * kPitch + thread / kWordsPerRow;
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i) {
+    column[i * kLoads] = HalvesOfBytes<false>(words[i]);
+    column[i * kLoads + kPitch] = HalvesOfBytes<true>(words[i]);
+  }
+}
+
+struct Arguments {
+  const float* pairs;           // [lanes][2][1906]
+  const std::uint8_t* images;   // [size][28][28]
+  const std::uint8_t* labels;   // [size]
+  const std::int32_t* indices;  // [lanes][m]
+  const bool* is_active;        // [lanes]
+  float* losses;                // [lanes][2][m]
+  std::int64_t m;
+  std::int64_t size;
+  int images_per_block;
+  int blocks_per_lane;
+};
+
+// Losses of inactive lanes are 0; those of an index or a label out of range are NaN, and nothing is read for them.
+__global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor) LossesOfPairsKernel(const Arguments args) {
+  __shared__ BlockMemory block;
+  const std::int64_t lane = blockIdx.x / args.blocks_per_lane;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x % args.blocks_per_lane) * args.images_per_block;
+  const int count = static_cast<int>(args.m - first < args.images_per_block ? args.m - first : args.images_per_block);
+  const std::int32_t* indices = args.indices + lane * args.m + first;
+  float* losses = args.losses + 2 * lane * args.m + first;
+  const int number = threadIdx.x;
+
+  // In the dense layer: the image and the model of this thread.
+  const int image = number % (kThreads / 2), model = number / (kThreads / 2);
+  if (!args.is_active[lane]) {
+    if (image < count) losses[model * args.m + image] = 0.0f;
+    return;
+  }
+
+  const int thread = number % 32, warp = number / 32, g = thread / 4, t = thread % 4;
+  WarpMemory& memory = block.warps[warp];
+  const int mine = (count - warp + kWarps - 1) / kWarps;
+  // Thread i holds the index of the warp's image number i.
+  int index = thread < mine ? indices[warp + thread * kWarps] : 0;
+  if (index < 0 || index >= args.size) index = 0;
+  std::uint32_t words[kLoads] = {};
+  if (mine > 0) LoadImage(words, args.images, __shfl_sync(0xffffffffu, index, 0), thread);
+
+  const float* pair = args.pairs + 2 * lane * kParameters;
+  for (int i = number; i < 2 * (kFeatures + 1) * 12; i += kThreads) {
+    const int k = i % 12, f = i / 12 % (kFeatures + 1), which = i / (12 * (kFeatures + 1));
+    block.dense[which][f][k] = k < kClasses ? __ldg(pair + which * kParameters + kW3 + f * kClasses + k) : 0.0f;
+  }
+  if (number < 32)
+    block.bias2[number / 16][number / 4 % 4][number % 4] =
+        __ldg(pair + number / 16 * kParameters + kB2 + 2 * (number / 4 % 4) + number % 2);
+  if (thread < kCrop) memory.pixels[kPairs * kPitch + thread] = Halves(1.0f, 1.0f);
+  const Weights w = LoadWeights(pair, g, t);
+  __syncthreads();
+
+  for (int i = 0; i < mine; ++i) {
+    StoreImage(words, memory.pixels, thread);
+    // The next image is on its way while this one is worked on.
+    if (i + 1 < mine) LoadImage(words, args.images, __shfl_sync(0xffffffffu, index, i + 1), thread);
+    __syncwarp();
+    FirstLayer(w, memory, g, t);
+    __syncwarp();
+    int pooled[2][2][2];
+    SecondLayer(w, block, memory, thread, pooled);
+    StoreFeatures(pooled, g, t, warp + i * kWarps, block.features);
+  }
+  __syncthreads();
+
+  if (image >= count) return;
+  const int chosen = indices[image];
+  const bool is_known = chosen >= 0 && chosen < args.size;
+  const int label = is_known ? args.labels[chosen] : kClasses;
+  const float loss = CrossEntropy(block.dense[model], block.features[model][image], image, label);
+  losses[model * args.m + image] = label < kClasses ? loss : __int_as_float(0x7fc00000);
+}
+
+}  // namespace trajens
