@@ -22,5 +22,11 @@ def info() -> None:
     table.add_row("JAX", jax.__version__)
     table.add_row("devices", ", ".join(str(device) for device in jax.devices()))
     table.add_row("CPU cores", str(num_cores()))
-    table.add_row("loss kernel", f"cnn: {library().explanation}; others: JAX definition, compiled by XLA")
+    table.add_row("loss kernel", f"cnn, CPU: {library('cpu').explanation}")
+    table.add_row("", f"cnn, CUDA: {library('cuda').explanation}{_absence_of_a_gpu()}")
+    table.add_row("", "others: JAX definition, compiled by XLA")
     Console().print(table)
+
+
+def _absence_of_a_gpu() -> str:
+    return "" if any(device.platform == "gpu" for device in jax.devices()) else "; JAX sees no GPU"

@@ -28,22 +28,51 @@ class Library(NamedTuple):
     explanation: str
 
 
+class _Build(NamedTuple):
+    """Where the kernels of one platform come from."""
+
+    variable: str
+    symbol: str
+    platform: str
+    name: str
+    compiler: str
+
+
+_BUILDS = {
+    "cpu": _Build("TRAJENS_CPU_LIBRARY", "trajens_cnn_cpu", "cpu", "native C++ on CPUs", "C++"),
+    "cuda": _Build("TRAJENS_CUDA_LIBRARY", "trajens_cnn_cuda", "CUDA", "native CUDA on NVIDIA GPUs", "CUDA"),
+}
+
+
+def library(platform: str | None = None) -> Library:
+    """Load the native kernels of "cpu" or "cuda" and register them with XLA, once.
+
+    ``$TRAJENS_CPU_LIBRARY`` and ``$TRAJENS_CUDA_LIBRARY`` name other builds. Without a platform: that of the device
+    JAX computes on by default.
+    """
+    return _loaded(platform or ("cuda" if jax.default_backend() in ("gpu", "cuda") else "cpu"))
+
+
 @cache
-def library() -> Library:
-    """Load the native kernels and register them with XLA, once; ``$TRAJENS_CPU_LIBRARY`` names another build."""
-    file = Path(os.environ.get("TRAJENS_CPU_LIBRARY") or Path(__file__).parent / "trajens_cpu.so")
+def _loaded(platform: str) -> Library:
+    build = _BUILDS[platform]
+    file = Path(os.environ.get(build.variable) or Path(__file__).parent / f"trajens_{platform}.so")
     if not file.is_file():
-        explanation = "JAX definition (the native kernel was not built: no C++ compiler at installation)"
-        _log.warning("%s", explanation)
-        return Library(False, explanation)
+        return _missing(platform, f"was not built: no {build.compiler} compiler at installation")
     try:
-        handler = ctypes.CDLL(str(file)).trajens_cnn_cpu
-        jax.ffi.register_ffi_target("trajens_cnn", jax.ffi.pycapsule(handler), platform="cpu")
+        handler = getattr(ctypes.CDLL(str(file)), build.symbol)
+        jax.ffi.register_ffi_target("trajens_cnn", jax.ffi.pycapsule(handler), platform=build.platform)
     except (OSError, AttributeError, jax.errors.JaxRuntimeError) as error:
-        explanation = f"JAX definition (the native kernel could not be loaded: {error})"
+        return _missing(platform, f"could not be loaded: {error}")
+    return Library(True, build.name)
+
+
+def _missing(platform: str, reason: str) -> Library:
+    explanation = f"JAX definition (the native kernel {reason})"
+    # Nobody misses a kernel for a platform that is not there.
+    if platform == "cpu" or jax.default_backend() in ("gpu", "cuda"):
         _log.warning("%s", explanation)
-        return Library(False, explanation)
-    return Library(True, "native C++ on CPUs")
+    return Library(False, explanation)
 
 
 @dataclass(frozen=True)
@@ -55,7 +84,7 @@ class Kernel:
     def is_for(self, data: Any) -> bool:
         """Whether the kernel is there and takes these data: bytes (N, 28, 28) and labels (N,) in bytes."""
         is_bytes = data.x.dtype == jnp.uint8 and data.y.dtype == jnp.uint8
-        return is_bytes and data.x.shape[1:] == (28, 28) and library().is_loaded
+        return is_bytes and data.x.shape[1:] == (28, 28) and any(library(platform).is_loaded for platform in _BUILDS)
 
     def __call__(
         self,
@@ -65,7 +94,7 @@ class Kernel:
         indices: jax.Array,
         is_active: jax.Array,
     ) -> jax.Array:
-        """`losses_of_pairs`; what comes out for inactive lanes is 0."""
+        """`losses_of_pairs`; what comes out of a native kernel for inactive lanes is 0."""
         from trajens.problem import reference_losses
 
         shape = jax.ShapeDtypeStruct((indices.shape[0], 2, indices.shape[1]), jnp.float32)
@@ -78,7 +107,8 @@ class Kernel:
         def reference(pairs: jax.Array, x: jax.Array, y: jax.Array, indices: jax.Array, _: jax.Array) -> jax.Array:
             return reference_losses(loss, type(data)(x, y), pairs, indices)
 
+        natives = {platform: native for platform in _BUILDS if library(platform).is_loaded}
         losses: jax.Array = jax.lax.platform_dependent(
-            theta_pairs, data.x, data.y, indices, is_active, cpu=native, default=reference
+            theta_pairs, data.x, data.y, indices, is_active, default=reference, **natives
         )
         return losses

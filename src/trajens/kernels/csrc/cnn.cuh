@@ -30,7 +30,14 @@ constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kMaxImagesPerWarp = 12;
 constexpr int kMaxImages = kWarps * kMaxImagesPerWarp;
-constexpr int kBlocksPerMultiprocessor = 3;  // what the registers of a thread leave room for
+#ifndef TRAJENS_UNROLL
+#define TRAJENS_UNROLL 10
+#endif
+#ifndef TRAJENS_BLOCKS
+#define TRAJENS_BLOCKS 3
+#endif
+constexpr int kUnroll = TRAJENS_UNROLL;
+constexpr int kBlocksPerMultiprocessor = TRAJENS_BLOCKS;
 
 // Words (pixel pairs) from one column to the next: no bank conflicts when 8 neighbouring columns are read at once.
 constexpr int kPitch = 38;
@@ -48,7 +55,10 @@ struct alignas(16) WarpMemory {
 };
 
 struct alignas(16) BlockMemory {
-  WarpMemory warps[kWarps];
+  union {
+    WarpMemory warps[kWarps];
+    float pair[2 * kParameters];  // until the weights are in registers
+  };
   float features[2][kMaxImages][kFeatures];  // feature f of image i at f ^ (i % 32): no bank conflicts either way
   float dense[2][kFeatures + 1][12];         // weights and, in the last row, biases
   float bias2[2][4][4];                      // biases of channels 2t, 2t + 1, twice, as the sums of a product
@@ -85,14 +95,14 @@ __device__ __forceinline__ Weights LoadWeights(const float* pair, int g, int t) 
 #pragma unroll
         for (int k = 0; k < 3; ++k) {
           const int tap = 2 * column - 1 + k;
-          taps[k] = tap >= 0 && tap < 5 ? kScale * __ldg(theta + kW1 + (5 * row + tap) * kChannels1 + channel) : 0.0f;
+          taps[k] = tap >= 0 && tap < 5 ? kScale * theta[kW1 + (5 * row + tap) * kChannels1 + channel] : 0.0f;
         }
         w.first[0][tile][step][half] = Halves(taps[1], taps[2]);
         w.first[1][tile][step][half] = Halves(taps[0], taps[1]);
       }
     }
     if (t == 3) {
-      const float bias = __ldg(theta + kB1 + channel);
+      const float bias = theta[kB1 + channel];
       w.first[0][tile][1][1] = w.first[1][tile][1][1] = Halves(bias, HalfRemainder(bias));
     }
   }
@@ -103,7 +113,7 @@ __device__ __forceinline__ Weights LoadWeights(const float* pair, int g, int t) 
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const float* weight = pair + model * kParameters + kW2 + (16 * tap + 8 * half + 2 * t) * kChannels2 + g;
-        w.second[model][tap][half] = Halves(__ldg(weight), __ldg(weight + kChannels2));
+        w.second[model][tap][half] = Halves(weight[0], weight[kChannels2]);
       }
     }
   }
@@ -167,7 +177,7 @@ __device__ __forceinline__ void FirstLayer(const Weights& w, WarpMemory& memory,
   const int within = t % 2 * 8;
   const Window left(memory.pixels, g, t);
   unsigned char* out = memory.hidden[0] + HiddenOffset(0, g, t / 2) + within;
-#pragma unroll
+#pragma unroll kUnroll
   for (int y = 0; y < kPooled; ++y) FirstLayerTile(w, left, y, out + y * kRowBytes, true);
   // The last two columns, four rows at a time. The third time only two rows are left, and what the threads of the other
   // two compute from words below the image is not stored.
@@ -227,7 +237,7 @@ __device__ __forceinline__ void StoreFeatures(const int (&pooled)[2][2][2], int 
   for (int y = 0; y < 2; ++y)
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int other = __shfl_xor_sync(0xffffffffu, pooled[model ? 0 : 1][y][i], 4);
+      const int other = __shfl_xor_sync(0xffffffffu, model ? pooled[0][y][i] : pooled[1][y][i], 4);
       kept[y][i] = max(model ? pooled[1][y][i] : pooled[0][y][i], other);
     }
 #pragma unroll
@@ -325,26 +335,30 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor) LossesOfPa
   int index = thread < mine ? indices[warp + thread * kWarps] : 0;
   if (index < 0 || index >= args.size) index = 0;
   std::uint32_t words[kLoads] = {};
-  if (mine > 0) LoadImage(words, args.images, __shfl_sync(0xffffffffu, index, 0), thread);
+  LoadImage(words, args.images, __shfl_sync(0xffffffffu, index, 0), thread);
 
-  const float* pair = args.pairs + 2 * lane * kParameters;
+  const float4* pair = reinterpret_cast<const float4*>(args.pairs + 2 * lane * kParameters);
+#pragma unroll
+  for (int i = number; i < 2 * kParameters / 4; i += kThreads) reinterpret_cast<float4*>(block.pair)[i] = __ldg(pair + i);
+  __syncthreads();
   for (int i = number; i < 2 * (kFeatures + 1) * 12; i += kThreads) {
     const int k = i % 12, f = i / 12 % (kFeatures + 1), which = i / (12 * (kFeatures + 1));
-    block.dense[which][f][k] = k < kClasses ? __ldg(pair + which * kParameters + kW3 + f * kClasses + k) : 0.0f;
+    block.dense[which][f][k] = k < kClasses ? block.pair[which * kParameters + kW3 + f * kClasses + k] : 0.0f;
   }
   if (number < 32)
     block.bias2[number / 16][number / 4 % 4][number % 4] =
-        __ldg(pair + number / 16 * kParameters + kB2 + 2 * (number / 4 % 4) + number % 2);
-  if (thread < kCrop) memory.pixels[kPairs * kPitch + thread] = Halves(1.0f, 1.0f);
-  const Weights w = LoadWeights(pair, g, t);
+        block.pair[number / 16 * kParameters + kB2 + 2 * (number / 4 % 4) + number % 2];
+  const Weights w = LoadWeights(block.pair, g, t);
   __syncthreads();
+  if (thread < kCrop) memory.pixels[kPairs * kPitch + thread] = Halves(1.0f, 1.0f);
 
   for (int i = 0; i < mine; ++i) {
     StoreImage(words, memory.pixels, thread);
-    // The next image is on its way while this one is worked on.
-    if (i + 1 < mine) LoadImage(words, args.images, __shfl_sync(0xffffffffu, index, i + 1), thread);
     __syncwarp();
     FirstLayer(w, memory, g, t);
+    // The next image is on its way during the second layer, when registers are free to receive it.
+    // After the last one it is some image that nobody looks at.
+    LoadImage(words, args.images, __shfl_sync(0xffffffffu, index, i + 1), thread);
     __syncwarp();
     int pooled[2][2][2];
     SecondLayer(w, block, memory, thread, pooled);
