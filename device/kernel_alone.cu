@@ -28,8 +28,12 @@ void Case(long lanes, long m, long size, bool small) {
   std::normal_distribution<float> normal(0, 0.3f);
   std::vector<float> pairs(lanes * 2 * trajens::kParameters);
   for (auto& x : pairs) x = normal(rng);
-  std::vector<std::uint8_t> images(size * 784), labels(size);
-  for (auto& x : images) x = rng() % 5 ? 0 : rng() % 256;
+  static std::vector<std::uint8_t> images;  // a fifth of the pixels is not black
+  if (static_cast<long>(images.size()) != size * 784) {
+    images.resize(size * 784);
+    for (auto& x : images) x = rng() % 5 ? 0 : rng() % 256;
+  }
+  std::vector<std::uint8_t> labels(size);
   for (auto& x : labels) x = rng() % 10;
   std::vector<std::int32_t> indices(lanes * m);
   for (auto& x : indices) x = rng() % size;
@@ -58,7 +62,7 @@ void Case(long lanes, long m, long size, bool small) {
   double best = 0, sum = 0;
   for (int round = 0; round < (small ? 1 : 5); ++round) {
     CHECK(cudaEventRecord(begin));
-    for (int i = 0; i < repeats; ++i) CHECK(trajens::Launch(args, lanes, nullptr));
+    for (int i = 0; i < repeats; ++i) CHECK(trajens::Launch<TRAJENS_TERMS>(args, lanes, nullptr));
     CHECK(cudaEventRecord(end));
     CHECK(cudaEventSynchronize(end));
     float ms;
@@ -87,7 +91,7 @@ int main(int argc, char** argv) {
   if (argc > 1) {
     Case(3, 7, 11, true);
     Case(5, 101, 11, true);
-    Case(400, 50, 50, true);
+    Case(40, 50, 50, true);
     return 0;
   }
   for (long lanes : {8, 16, 48, 256, 1024}) Case(lanes, 240, 60000, false);

@@ -42,20 +42,23 @@ _BUILDS = {
     "cpu": _Build("TRAJENS_CPU_LIBRARY", "trajens_cnn_cpu", "cpu", "native C++ on CPUs", "C++"),
     "cuda": _Build("TRAJENS_CUDA_LIBRARY", "trajens_cnn_cuda", "CUDA", "native CUDA on NVIDIA GPUs", "CUDA"),
 }
+# Twice as fast, with weights and hidden activations rounded: errors of 1e-4 in the mean loss difference of a chunk.
+_HALF = _BUILDS["cuda"]._replace(symbol="trajens_cnn_cuda_half", name="native CUDA on NVIDIA GPUs, half precision")
 
 
 def library(platform: str | None = None) -> Library:
     """Load the native kernels of "cpu" or "cuda" and register them with XLA, once.
 
-    ``$TRAJENS_CPU_LIBRARY`` and ``$TRAJENS_CUDA_LIBRARY`` name other builds. Without a platform: that of the device
-    JAX computes on by default.
+    ``$TRAJENS_CPU_LIBRARY`` and ``$TRAJENS_CUDA_LIBRARY`` name other builds; ``$TRAJENS_CUDA_PRECISION`` may be "half".
+    Without a platform: that of the device JAX computes on by default.
     """
     return _loaded(platform or ("cuda" if jax.default_backend() in ("gpu", "cuda") else "cpu"))
 
 
 @cache
 def _loaded(platform: str) -> Library:
-    build = _BUILDS[platform]
+    is_half = platform == "cuda" and os.environ.get("TRAJENS_CUDA_PRECISION") == "half"
+    build = _HALF if is_half else _BUILDS[platform]
     file = Path(os.environ.get(build.variable) or Path(__file__).parent / f"trajens_{platform}.so")
     if not file.is_file():
         return _missing(platform, f"was not built: no {build.compiler} compiler at installation")

@@ -1,6 +1,10 @@
 // The paper's CNN for a pair of models on tensor cores: half-precision inputs, single-precision sums.
 //
-// A block works on one lane and up to 48 images of its chunk; a warp owns an image at a time and runs both models on it.
+// Weights and hidden activations are rounded to half precision (kTerms = 1) or written as a sum of two such numbers
+// (kTerms = 2), of whose products all but the smallest is kept: close to single precision for twice the work. Pixels are
+// exact either way.
+//
+// A block works on one lane and up to 12 images of its chunk a warp; a warp owns an image at a time and runs both models on it.
 // The weights of both convolutions stay in the registers of every warp as B matrices (notation of mma.cuh).
 //
 // First convolution. The rows of a product are 8 pooled outputs, g, times the two rows of their 2x2 pool, so a[0], a[1]
@@ -26,10 +30,7 @@
 
 namespace trajens {
 
-constexpr int kWarps = 4;
-constexpr int kThreads = 32 * kWarps;
 constexpr int kMaxImagesPerWarp = 12;
-constexpr int kMaxImages = kWarps * kMaxImagesPerWarp;
 #ifndef TRAJENS_UNROLL
 #define TRAJENS_UNROLL 10
 #endif
@@ -37,7 +38,12 @@ constexpr int kMaxImages = kWarps * kMaxImagesPerWarp;
 #define TRAJENS_BLOCKS 3
 #endif
 constexpr int kUnroll = TRAJENS_UNROLL;
-constexpr int kBlocksPerMultiprocessor = TRAJENS_BLOCKS;
+
+// Warps of a block, and blocks a multiprocessor holds at once: as many as registers and shared memory have room for.
+template <int kTerms>
+constexpr int kWarps = kTerms == 1 ? 4 : 2;
+template <int kTerms>
+constexpr int kBlocks = kTerms == 1 ? TRAJENS_BLOCKS : 4;
 
 // Words (pixel pairs) from one column to the next: no bank conflicts when 8 neighbouring columns are read at once.
 constexpr int kPitch = 38;
@@ -49,17 +55,20 @@ constexpr int kPositionBytes = 2 * kChannels1;
 constexpr int kRowBytes = kPooled * kPositionBytes;
 constexpr int kHiddenBytes = kPooled * kRowBytes;
 
+template <int kTerms>
 struct alignas(16) WarpMemory {
-  unsigned char hidden[2][kHiddenBytes];         // activations [model][y][x][channel]
-  std::uint32_t pixels[(kPairs + 1) * kPitch];   // [column][row], and a column of ones
+  unsigned char hidden[kTerms][2][kHiddenBytes];  // activations [term][model][y][x][channel]
+  std::uint32_t pixels[(kPairs + 1) * kPitch];    // [column][row], and a column of ones
 };
 
+template <int kTerms>
 struct alignas(16) BlockMemory {
+  static constexpr int kImages = kWarps<kTerms> * kMaxImagesPerWarp;
   union {
-    WarpMemory warps[kWarps];
+    WarpMemory<kTerms> warps[kWarps<kTerms>];
     float pair[2 * kParameters];  // until the weights are in registers
   };
-  float features[2][kMaxImages][kFeatures];  // feature f of image i at f ^ (i % 32): no bank conflicts either way
+  float features[2][kImages][kFeatures];  // feature f of image i at f ^ (i % 32): no bank conflicts either way
   float dense[2][kFeatures + 1][12];         // weights and, in the last row, biases
   float bias2[2][4][4];                      // biases of channels 2t, 2t + 1, twice, as the sums of a product
 };
@@ -70,16 +79,18 @@ __device__ __forceinline__ int HiddenOffset(int y, int x, int half) {
   return y * kRowBytes + x * kPositionBytes + ((half ^ (x >> 2)) & 1) * 16;
 }
 
+template <int kTerms>
 struct Weights {
-  std::uint32_t first[2][4][2][2];  // [column of the pool][8 columns of B][K / 16][b]
-  std::uint32_t second[2][9][2];    // [model][tap][b]
+  std::uint32_t first[kTerms][2][4][2][2];  // [term][column of the pool][8 columns of B][K / 16][b]
+  std::uint32_t second[kTerms][2][9][2];    // [term][model][tap][b]
 };
 
 // Column g of the two B matrices of a model stands for the channels 4 (g / 2) + g % 2 and that + 2: a thread's four sums
 // are then neighbouring channels.
-__device__ __forceinline__ Weights LoadWeights(const float* pair, int g, int t) {
+template <int kTerms>
+__device__ __forceinline__ Weights<kTerms> LoadWeights(const float* pair, int g, int t) {
   constexpr float kScale = 256.0f / 255.0f;  // pixels come as multiples of 1/256
-  Weights w;
+  Weights<kTerms> w;
 #pragma unroll
   for (int tile = 0; tile < 4; ++tile) {
     const float* theta = pair + (tile >> 1) * kParameters;
@@ -97,13 +108,21 @@ __device__ __forceinline__ Weights LoadWeights(const float* pair, int g, int t) 
           const int tap = 2 * column - 1 + k;
           taps[k] = tap >= 0 && tap < 5 ? kScale * theta[kW1 + (5 * row + tap) * kChannels1 + channel] : 0.0f;
         }
-        w.first[0][tile][step][half] = Halves(taps[1], taps[2]);
-        w.first[1][tile][step][half] = Halves(taps[0], taps[1]);
+#pragma unroll
+        for (int dx = 0; dx < 2; ++dx) {
+          w.first[0][dx][tile][step][half] = Halves(taps[1 - dx], taps[2 - dx]);
+          if (kTerms == 2)
+            w.first[kTerms - 1][dx][tile][step][half] = Halves(HalfRemainder(taps[1 - dx]), HalfRemainder(taps[2 - dx]));
+        }
       }
     }
     if (t == 3) {
       const float bias = theta[kB1 + channel];
-      w.first[0][tile][1][1] = w.first[1][tile][1][1] = Halves(bias, HalfRemainder(bias));
+#pragma unroll
+      for (int dx = 0; dx < 2; ++dx) {
+        if (kTerms == 2) w.first[kTerms - 1][dx][tile][1][1] = 0;
+        w.first[0][dx][tile][1][1] = Halves(bias, HalfRemainder(bias));
+      }
     }
   }
 #pragma unroll
@@ -113,7 +132,9 @@ __device__ __forceinline__ Weights LoadWeights(const float* pair, int g, int t) 
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const float* weight = pair + model * kParameters + kW2 + (16 * tap + 8 * half + 2 * t) * kChannels2 + g;
-        w.second[model][tap][half] = Halves(weight[0], weight[kChannels2]);
+        w.second[0][model][tap][half] = Halves(weight[0], weight[kChannels2]);
+        if (kTerms == 2)
+          w.second[kTerms - 1][model][tap][half] = Halves(HalfRemainder(weight[0]), HalfRemainder(weight[kChannels2]));
       }
     }
   }
@@ -140,24 +161,25 @@ struct Window {
 };
 
 // Eight pooled outputs, one for each g, for all channels of both models.
-__device__ __forceinline__ void FirstLayerTile(const Weights& w, const Window& window, int y, unsigned char* hidden,
+template <int kTerms>
+__device__ __forceinline__ void FirstLayerTile(const Weights<kTerms>& w, const Window& window, int y, unsigned char* hidden,
                                                bool is_stored) {
   const int row = 2 * y;
   const uint2 top = *reinterpret_cast<const uint2*>(window.even + row);
   const uint2 middle = *reinterpret_cast<const uint2*>(window.next + row);
   const std::uint32_t a[2][4] = {{top.x, top.y, middle.x, middle.y},
                                  {window.odd[row], window.odd[row + 1], window.last[row], window.last[row + 1]}};
-  constexpr float kZero[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  float sums[2][4][4];
+  float sums[2][4][4] = {};
 #pragma unroll
-  for (int dx = 0; dx < 2; ++dx)
+  for (int term = kTerms - 1; term >= 0; --term)
 #pragma unroll
-    for (int tile = 0; tile < 4; ++tile) MultiplyAdd(sums[dx][tile], a[0], w.first[dx][tile][0], kZero);
+    for (int step = 0; step < 2; ++step)
 #pragma unroll
-  for (int dx = 0; dx < 2; ++dx)
+      for (int dx = 0; dx < 2; ++dx)
 #pragma unroll
-    for (int tile = 0; tile < 4; ++tile) MultiplyAdd(sums[dx][tile], a[1], w.first[dx][tile][1], sums[dx][tile]);
-  std::uint32_t pooled[4];
+        for (int tile = 0; tile < 4; ++tile)
+          MultiplyAdd(sums[dx][tile], a[step], w.first[term][dx][tile][step], sums[dx][tile]);
+  std::uint32_t pooled[kTerms][4];
 #pragma unroll
   for (int tile = 0; tile < 4; ++tile) {
     float largest[2];
@@ -165,72 +187,94 @@ __device__ __forceinline__ void FirstLayerTile(const Weights& w, const Window& w
     for (int i = 0; i < 2; ++i)
       largest[i] = __int_as_float(
           LargestBits(sums[0][tile][i], sums[0][tile][i + 2], sums[1][tile][i], sums[1][tile][i + 2]));
-    pooled[tile] = HalvesRelu(largest[0], largest[1]);
+    pooled[0][tile] = HalvesRelu(largest[0], largest[1]);
+    if (kTerms == 2) pooled[kTerms - 1][tile] = HalvesReluRemainder(largest[0], largest[1], pooled[0][tile]);
   }
   if (is_stored) {
-    *reinterpret_cast<uint2*>(hidden) = make_uint2(pooled[0], pooled[1]);
-    *reinterpret_cast<uint2*>(hidden + kHiddenBytes) = make_uint2(pooled[2], pooled[3]);
+#pragma unroll
+    for (int term = 0; term < kTerms; ++term)
+#pragma unroll
+      for (int model = 0; model < 2; ++model)
+        *reinterpret_cast<uint2*>(hidden + (2 * term + model) * kHiddenBytes) =
+            make_uint2(pooled[term][2 * model], pooled[term][2 * model + 1]);
   }
 }
 
-__device__ __forceinline__ void FirstLayer(const Weights& w, WarpMemory& memory, int g, int t) {
+template <int kTerms>
+__device__ __forceinline__ void FirstLayer(const Weights<kTerms>& w, WarpMemory<kTerms>& memory, int g, int t) {
   const int within = t % 2 * 8;
   const Window left(memory.pixels, g, t);
-  unsigned char* out = memory.hidden[0] + HiddenOffset(0, g, t / 2) + within;
+  unsigned char* out = memory.hidden[0][0] + HiddenOffset(0, g, t / 2) + within;
 #pragma unroll kUnroll
   for (int y = 0; y < kPooled; ++y) FirstLayerTile(w, left, y, out + y * kRowBytes, true);
   // The last two columns, four rows at a time. The third time only two rows are left, and what the threads of the other
   // two compute from words below the image is not stored.
   const int x = kOut + g % 2;
   const Window right(memory.pixels + 2 * (g / 2), x, t);
-  out = memory.hidden[0] + HiddenOffset(g / 2, x, t / 2) + within;
+  out = memory.hidden[0][0] + HiddenOffset(g / 2, x, t / 2) + within;
 #pragma unroll
   for (int y = 0; y < kPooled; y += 4) FirstLayerTile(w, right, y, out + y * kRowBytes, y + g / 2 < kPooled);
 }
 
 // Bits of the pooled outputs [model][y / 4][channel 2t + i] for the four x with the same x / 4, before the ReLU.
-__device__ __forceinline__ void SecondLayer(const Weights& w, const BlockMemory& block, const WarpMemory& memory,
-                                            int thread, int (&pooled)[2][2][2]) {
-  const int t = thread % 4;
+template <int kTerms>
+__device__ __forceinline__ void SecondLayer(const Weights<kTerms>& w, const BlockMemory<kTerms>& block,
+                                            const WarpMemory<kTerms>& memory, int thread, int (&pooled)[2][2][2]) {
+  float sums[2][4][4];
 #pragma unroll
   for (int model = 0; model < 2; ++model) {
-    float sums[4][4];
-    const float4 bias = *reinterpret_cast<const float4*>(block.bias2[model][t]);
-    const float start[4] = {bias.x, bias.y, bias.z, bias.w};
+    const float4 bias = *reinterpret_cast<const float4*>(block.bias2[model][thread % 4]);
 #pragma unroll
-    for (int dx = 0; dx < 3; ++dx) {
-      // Matrices 0..3: rows y and y + 4 of the lower eight channels, then of the upper ones.
-      const unsigned char* rows =
-          memory.hidden[model] + HiddenOffset(thread / 8 % 2 * 4, thread % 8 + dx, thread / 16);
+    for (int y = 0; y < 4; ++y) {
+      sums[model][y][0] = bias.x;
+      sums[model][y][1] = bias.y;
+      sums[model][y][2] = bias.z;
+      sums[model][y][3] = bias.w;
+    }
+  }
 #pragma unroll
-      for (int y = 0; y < 6; ++y) {
-        std::uint32_t a[4];
-        LoadMatrices(a, rows + y * kRowBytes);
+  for (int dx = 0; dx < 3; ++dx) {
+    // Matrices 0..3: rows y and y + 4 of the lower eight channels, then of the upper ones.
+    const unsigned char* rows = memory.hidden[0][0] + HiddenOffset(thread / 8 % 2 * 4, thread % 8 + dx, thread / 16);
+#pragma unroll
+    for (int y = 0; y < 6; ++y) {
+      std::uint32_t a[kTerms][2][4];
+#pragma unroll
+      for (int term = 0; term < kTerms; ++term)
+#pragma unroll
+        for (int model = 0; model < 2; ++model)
+          LoadMatrices(a[term][model], rows + y * kRowBytes + (2 * term + model) * kHiddenBytes);
+      // Small products first, and products that do not wait for one another next to each other.
+#pragma unroll
+      for (int product = kTerms == 1 ? 0 : 2; product >= 0; --product)
 #pragma unroll
         for (int dy = 0; dy < 3; ++dy) {
           if (y - dy < 0 || y - dy > 3) continue;
-          float(&sum)[4] = sums[y - dy];
-          if (dx == 0 && dy == 0)
-            MultiplyAdd(sum, a, w.second[model][0], start);
-          else
-            MultiplyAdd(sum, a, w.second[model][3 * dy + dx], sum);
+#pragma unroll
+          for (int model = 0; model < 2; ++model) {
+            float(&sum)[4] = sums[model][y - dy];
+            MultiplyAdd(sum, a[product & 1][model], w.second[product >> 1][model][3 * dy + dx], sum);
+          }
         }
-      }
     }
+  }
+#pragma unroll
+  for (int model = 0; model < 2; ++model)
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int k = 2 * half + i;
-        pooled[model][half][i] = LargestBits(sums[0][k], sums[1][k], sums[2][k], sums[3][k]);
+        pooled[model][half][i] =
+            LargestBits(sums[model][0][k], sums[model][1][k], sums[model][2][k], sums[model][3][k]);
       }
-  }
 }
 
 // The pool over x: four threads with neighbouring g hold eight numbers each to be compared among them. In two exchanges
 // every thread gives away half of its numbers and keeps those of model g % 2, then of cell row g / 2 % 2.
+template <int kTerms>
 __device__ __forceinline__ void StoreFeatures(const int (&pooled)[2][2][2], int g, int t, int image,
-                                              float (&features)[2][kMaxImages][kFeatures]) {
+                                              BlockMemory<kTerms>& block) {
   const bool model = g & 1, below = g & 2;
   int kept[2][2];
 #pragma unroll
@@ -245,7 +289,7 @@ __device__ __forceinline__ void StoreFeatures(const int (&pooled)[2][2][2], int 
     const int other = __shfl_xor_sync(0xffffffffu, below ? kept[0][i] : kept[1][i], 8);
     const int largest = max(max(below ? kept[1][i] : kept[0][i], other), 0);
     const int feature = ((below ? 2 : 0) + g / 4) * kChannels2 + 2 * t + i;
-    features[model][image][feature ^ (image % 32)] = __int_as_float(largest);
+    block.features[model][image][feature ^ (image % 32)] = __int_as_float(largest);
   }
 }
 
@@ -312,8 +356,10 @@ struct Arguments {
 };
 
 // Losses of inactive lanes are 0; those of an index or a label out of range are NaN, and nothing is read for them.
-__global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor) LossesOfPairsKernel(const Arguments args) {
-  __shared__ BlockMemory block;
+template <int kTerms>
+__global__ void __launch_bounds__(32 * kWarps<kTerms>, kBlocks<kTerms>) LossesOfPairsKernel(const Arguments args) {
+  constexpr int kThreads = 32 * kWarps<kTerms>;
+  __shared__ BlockMemory<kTerms> block;
   const std::int64_t lane = blockIdx.x / args.blocks_per_lane;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x % args.blocks_per_lane) * args.images_per_block;
   const int count = static_cast<int>(args.m - first < args.images_per_block ? args.m - first : args.images_per_block);
@@ -329,10 +375,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor) LossesOfPa
   }
 
   const int thread = number % 32, warp = number / 32, g = thread / 4, t = thread % 4;
-  WarpMemory& memory = block.warps[warp];
-  const int mine = (count - warp + kWarps - 1) / kWarps;
+  WarpMemory<kTerms>& memory = block.warps[warp];
+  const int mine = (count - warp + kWarps<kTerms> - 1) / kWarps<kTerms>;
   // Thread i holds the index of the warp's image number i.
-  int index = thread < mine ? indices[warp + thread * kWarps] : 0;
+  int index = thread < mine ? indices[warp + thread * kWarps<kTerms>] : 0;
   if (index < 0 || index >= args.size) index = 0;
   std::uint32_t words[kLoads] = {};
   LoadImage(words, args.images, __shfl_sync(0xffffffffu, index, 0), thread);
@@ -348,7 +394,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor) LossesOfPa
   if (number < 32)
     block.bias2[number / 16][number / 4 % 4][number % 4] =
         block.pair[number / 16 * kParameters + kB2 + 2 * (number / 4 % 4) + number % 2];
-  const Weights w = LoadWeights(block.pair, g, t);
+  const Weights<kTerms> w = LoadWeights<kTerms>(block.pair, g, t);
   __syncthreads();
   if (thread < kCrop) memory.pixels[kPairs * kPitch + thread] = Halves(1.0f, 1.0f);
 
@@ -362,7 +408,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor) LossesOfPa
     __syncwarp();
     int pooled[2][2][2];
     SecondLayer(w, block, memory, thread, pooled);
-    StoreFeatures(pooled, g, t, warp + i * kWarps, block.features);
+    StoreFeatures(pooled, g, t, warp + i * kWarps<kTerms>, block);
   }
   __syncthreads();
 

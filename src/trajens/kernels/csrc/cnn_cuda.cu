@@ -11,6 +11,7 @@ namespace ffi = xla::ffi;
 
 namespace trajens {
 
+template <int kTerms>
 ffi::Error LossesOfPairs(cudaStream_t stream, ffi::Buffer<ffi::F32> pairs, ffi::Buffer<ffi::U8> images,
                          ffi::Buffer<ffi::U8> labels, ffi::Buffer<ffi::S32> indices, ffi::Buffer<ffi::PRED> is_active,
                          ffi::ResultBuffer<ffi::F32> losses) {
@@ -36,20 +37,24 @@ ffi::Error LossesOfPairs(cudaStream_t stream, ffi::Buffer<ffi::F32> pairs, ffi::
   args.losses = losses->typed_data();
   args.m = m;
   args.size = image_shape[0];
-  if (cudaError_t status = Launch(args, lanes, stream); status != cudaSuccess)
+  if (cudaError_t status = Launch<kTerms>(args, lanes, stream); status != cudaSuccess)
     return ffi::Error::Internal(std::string("the CUDA kernel failed: ") + cudaGetErrorString(status));
   return ffi::Error::Success();
 }
 
 }  // namespace trajens
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(trajens_cnn_cuda, trajens::LossesOfPairs,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::PlatformStream<cudaStream_t>>()
-                                  .Arg<ffi::Buffer<ffi::F32>>()
-                                  .Arg<ffi::Buffer<ffi::U8>>()
-                                  .Arg<ffi::Buffer<ffi::U8>>()
-                                  .Arg<ffi::Buffer<ffi::S32>>()
-                                  .Arg<ffi::Buffer<ffi::PRED>>()
-                                  .Ret<ffi::Buffer<ffi::F32>>(),
-                              {ffi::Traits::kCmdBufferCompatible});
+#define TRAJENS_DEFINE_HANDLER(name, terms)                                    \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(name, trajens::LossesOfPairs<terms>,           \
+                                ffi::Ffi::Bind()                               \
+                                    .Ctx<ffi::PlatformStream<cudaStream_t>>()  \
+                                    .Arg<ffi::Buffer<ffi::F32>>()              \
+                                    .Arg<ffi::Buffer<ffi::U8>>()               \
+                                    .Arg<ffi::Buffer<ffi::U8>>()               \
+                                    .Arg<ffi::Buffer<ffi::S32>>()              \
+                                    .Arg<ffi::Buffer<ffi::PRED>>()             \
+                                    .Ret<ffi::Buffer<ffi::F32>>(),             \
+                                {ffi::Traits::kCmdBufferCompatible})
+
+TRAJENS_DEFINE_HANDLER(trajens_cnn_cuda, 2);
+TRAJENS_DEFINE_HANDLER(trajens_cnn_cuda_half, 1);

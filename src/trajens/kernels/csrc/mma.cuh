@@ -44,6 +44,12 @@ __device__ __forceinline__ std::uint32_t HalvesRelu(float low, float high) {
   return both;
 }
 
+// max(0, x) of both less `rounded`, which is what HalvesRelu made of them.
+__device__ __forceinline__ std::uint32_t HalvesReluRemainder(float low, float high, std::uint32_t rounded) {
+  const float2 kept = __half22float2(*reinterpret_cast<const __half2*>(&rounded));
+  return Halves(fmaxf(low, 0.0f) - kept.x, fmaxf(high, 0.0f) - kept.y);
+}
+
 // Bytes 0, 1 (or 2, 3) of a word over 256. 0x6400 + b is the number 1024 + b, so this is exact.
 template <bool kUpper>
 __device__ __forceinline__ std::uint32_t HalvesOfBytes(std::uint32_t bytes) {
