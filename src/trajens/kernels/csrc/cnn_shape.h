@@ -1,7 +1,7 @@
 // Sizes of the paper's CNN and of its flat parameters, as in models/cnn.py.
 //
-// Only what reaches the output is computed: 24x24 pixels, 20x20 -> 10x10 outputs of the first convolution, 8x8 -> 2x2 of
-// the second.
+// Only what reaches the output is computed: 24x24 pixels, 20x20 -> 10x10 outputs of the first convolution, 8x8 -> 2x2
+// of the second.
 #pragma once
 
 namespace trajens {
