@@ -14,12 +14,6 @@ from trajens.cli.devices import num_cores
 bench = typer.Typer(help="Measure how fast this machine is.", no_args_is_help=True)
 
 
-@bench.callback()
-def _bench() -> None:
-    # A callback keeps `bench` a group while it has a single command.
-    pass
-
-
 @bench.command()
 def kernel(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
@@ -38,3 +32,41 @@ def kernel(
         ratio = result["ratio_to_jax"].get(name)
         table.add_row(name, f"{rate:.3g}", "" if ratio is None else f"{ratio:.1f}")
     Console().print(table)
+
+
+@bench.command()
+def sampler(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Epochs/s of the whole sampler on MNIST, against its kernel, JAX alone and textbook PyTorch, in one run."""
+    from trajens.kernels.sampler_bench import bench_sampler
+
+    with Console(stderr=True).status("timing, a minute or two ..."):
+        result = {**bench_sampler(), "cores": num_cores()}
+    if as_json:
+        typer.echo(json.dumps(result))
+        return
+    settings, start = result["settings"], result["start"]
+    table = Table(
+        title=f"MNIST, tau = {settings['tau']}, s = {settings['s']:g}, from a path of {start['epochs']} epochs "
+        f"(loss {start['loss_deciding']:.2f}), on {result['device']}",
+        caption=f"many trajectories: {settings['chains']}, {result['lanes']} lanes; kernel: {result['kernel']}; "
+        f"textbook: {result['textbook'] or 'PyTorch is not installed'}",
+    )
+    for heading in ("what", "epochs/s", "image pairs/s", "mean batch", "rounds", "spread"):
+        table.add_column(heading, justify="left" if heading == "what" else "right")
+    for name, pairs in result["pairs_per_second"].items():
+        epochs, batch = result["epochs_per_second"].get(name), result["batch_size"].get(name)
+        table.add_row(
+            name,
+            "" if epochs is None else f"{epochs:.3g}",
+            f"{pairs:.3g}",
+            "" if batch is None else f"{batch:.0f}",
+            str(result["rounds"][name]),
+            f"{result['spread'][name]:.0%}",
+        )
+    for name, reason in result["left_out"].items():
+        table.add_row(name, reason)
+    Console().print(table)
+    for name, ratio in result["ratios"].items():
+        typer.echo(f"{name.replace('_', ' ')}: {ratio:.3g}")

@@ -1,0 +1,73 @@
+"""The benchmark of the sampler: its JSON contract, at sizes that say nothing about speed, and its textbook rival."""
+
+import json
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import trajens as tj
+from trajens.cli import app
+from trajens.kernels import sampler_bench
+from trajens.kernels.sampler_bench import DEFINITION, KERNEL, PAPER, SAMPLER, TEXTBOOK, TRAJECTORY, Size
+
+# With one chain the case of many trajectories is compiled already.
+TINY = Size(tau=4, chunk=24, chains=1, examples=300, train_epochs=16, seconds=0.01, rounds=2, limit=0.1)
+
+
+def test_json_and_table_of_the_sampler(capsys, monkeypatch):
+    # Compiling is most of the time: the paper's scheme takes the program of the others.
+    monkeypatch.setattr(sampler_bench, "paper_test", tj.Penalty)
+    monkeypatch.setattr(sampler_bench, "RandomScan", tj.Checkerboard)
+    result = sampler_bench.bench_sampler(TINY)
+    monkeypatch.setattr(sampler_bench, "bench_sampler", lambda: result)
+    with pytest.raises(SystemExit) as exit_:
+        app(["bench", "sampler", "--json"], prog_name="trajens")
+    report = json.loads(capsys.readouterr().out)
+    assert exit_.value.code == 0
+
+    timed = {TRAJECTORY, DEFINITION, PAPER, SAMPLER, KERNEL, TEXTBOOK} - set(report["left_out"])
+    assert timed >= {TRAJECTORY, DEFINITION, PAPER}
+    assert set(report["pairs_per_second"]) == set(report["rounds"]) == set(report["spread"]) == timed
+    assert set(report["epochs_per_second"]) == set(report["batch_size"]) == timed - {KERNEL}
+    for name, rate in report["epochs_per_second"].items():
+        assert rate > 0
+        assert 24 <= report["batch_size"][name] <= 300
+        assert report["pairs_per_second"][name] == pytest.approx(rate * report["batch_size"][name])
+    # The same path, the same proposals: losses differ by rounding only.
+    assert report["batch_size"][DEFINITION] == report["batch_size"][TRAJECTORY]
+    rates = report["pairs_per_second"]
+    assert report["ratios"]["sampler_to_kernel"] == rates[SAMPLER] / rates[KERNEL]
+    assert report["ratios"]["trajectory_to_jax"] > 0
+    assert ("trajectory_to_textbook" in report["ratios"]) == (report["textbook"] is not None)
+    assert report["start"]["epochs"] == 16
+    assert report["lanes"] == 2
+    for name in ("device", "platform", "kernel", "settings", "cores"):
+        assert report[name]
+
+    with pytest.raises(SystemExit):
+        app(["bench", "sampler"], prog_name="trajens")
+    out = capsys.readouterr().out
+    assert "epochs/s" in out
+    assert "sampler to kernel" in out
+
+
+def test_the_textbook_has_the_losses_of_the_model_and_the_batches_of_the_paper():
+    pytest.importorskip("torch")
+    from trajens.kernels import textbook
+
+    digits, model = tj.datasets.mnist(), tj.models.cnn()
+    x, y = digits.train_x[:200], digits.train_y[:200]
+    path = np.stack([model.init(seed) for seed in range(4)])
+    problem = model.problem(x, y)
+    thetas, images, labels = textbook.tensors(path, x, y)
+    for theta, numbers in zip(thetas, path, strict=True):
+        ours = np.asarray(problem.loss(numbers, problem.data))
+        np.testing.assert_allclose(textbook.losses(theta, images, labels).cpu(), ours, rtol=1e-3, atol=1e-4)
+
+    before = thetas.clone()
+    batches = list(islice(textbook.algorithm_1(thetas, images, labels, 20.0, 0.05, 0.25, 48), 30))
+    assert set(batches) <= {48, 96, 144, 192, 200}
+    is_changed = np.asarray((thetas != before).cpu())
+    assert is_changed.any()
+    assert np.isfinite(np.asarray(thetas.cpu())).all()
