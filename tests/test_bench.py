@@ -34,8 +34,8 @@ def test_json_and_table_of_the_sampler(capsys, monkeypatch):
         assert rate > 0
         assert 24 <= report["batch_size"][name] <= 300
         assert report["pairs_per_second"][name] == pytest.approx(rate * report["batch_size"][name])
-    # The same path, the same proposals: losses differ by rounding only.
-    assert report["batch_size"][DEFINITION] == report["batch_size"][TRAJECTORY]
+    # The same path, the same proposals: losses differ by rounding only, which may tip a decision.
+    assert report["batch_size"][DEFINITION] == pytest.approx(report["batch_size"][TRAJECTORY], rel=0.2)
     rates = report["pairs_per_second"]
     assert report["ratios"]["sampler_to_kernel"] == rates[SAMPLER] / rates[KERNEL]
     assert report["ratios"]["trajectory_to_jax"] > 0
