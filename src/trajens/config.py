@@ -47,6 +47,7 @@ class Config:
     test: str = "penalty"
     chunk: int | None = None
     rho: float | None = None
+    pool: bool | None = None
     epochs: int = 400_000
     burn_in: int | None = None
     chains: int = 1

@@ -120,6 +120,10 @@ class Experiment:
             rho is None or name in ("penalty", "minibatch-barker"),
             f"rho must be left out with --test {name}, got {rho}; use penalty or minibatch-barker to choose it.",
         )
+        require(
+            not config.pool or name == "penalty",
+            f"pool must be left out with --test {name}, got it; use penalty to pool plans.",
+        )
         if name in ("barker", "metropolis"):
             whole = None if chunk is None else integer("chunk", chunk, 2, "leave it out for all data", size)
             return Barker(whole) if name == "barker" else Metropolis(whole)
@@ -129,7 +133,7 @@ class Experiment:
         if name == "paper":
             return paper_test(chunk)
         if name == "penalty":
-            return Penalty(chunk) if rho is None else Penalty(chunk, rho)
+            return Penalty(chunk, 1.35 if rho is None else rho, pool=bool(config.pool))
         return MinibatchBarker(chunk) if rho is None else MinibatchBarker(chunk, rho)
 
     @property

@@ -224,7 +224,8 @@ def _judge(
     program: Program, inputs: Inputs, state: State, task: _Task, lanes: _Lanes, slot: jax.Array
 ) -> tuple[Verdict, jax.Array]:
     """Ask the acceptance test, in units of Delta_i = -s (l_i' - l_i); also the size of the skewness left."""
-    slot_state = jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, slot, axis=1), state.test)
+    shared = program.test.shared(state.test, program.move.kinds)
+    slot_state = jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, slot, axis=1), shared)
     random_words = words(task.key, Purpose.TEST, program.test.num_words)
     s = jnp.broadcast_to(inputs.s[:, None], slot.shape)
     if program.schedule is not None:

@@ -13,6 +13,7 @@ from scipy.special import expit, ndtri
 import trajens as tj
 from tests.monte_carlo import Z, assert_agrees
 from trajens.acceptance import Evidence
+from trajens.acceptance.penalty import Plan
 from trajens.moments import moments_of
 from trajens.randomness import Key, Purpose, fold_in, key_of, words
 from trajens.subsample import permute
@@ -47,6 +48,17 @@ def test_planned_penalty_is_within_half_a_per_cent_of_the_exact_excess_loss():
     assert summary["batch_size"] < 0.55 * 256
     deciding = (summary["loss_deciding"] - EXACT.loss) / EXACT.excess
     assert -0.6 < deciding < -0.2
+
+
+def test_a_pooled_plan_takes_equal_batches_and_samples_the_same_law():
+    test = tj.Penalty(32, pool=True)
+    plan = Plan(jnp.array([[1.0, 3.0, 0.0, 8.0]]), jnp.array([[1, 2, 0, 4]]))
+    shared = test.shared(plan, kinds=2)
+    np.testing.assert_array_equal(shared.variance, [[2.0, 2.0, 8.0, 8.0]])
+    assert (np.asarray(shared.seen) > 0).all()
+    bias, error, _ = relative_bias(test, epochs=8000, chains=1024)
+    assert error < 0.004
+    assert abs(bias) < Z * error
 
 
 def test_full_data_barker_has_no_bias():

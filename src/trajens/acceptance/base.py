@@ -93,6 +93,10 @@ class AcceptanceTest(ABC):
         """Examples to take before deciding, from the state of one slot; 0 when the test does not plan."""
         return jnp.int32(0)
 
+    def shared(self, state: Any, kinds: int) -> Any:
+        """The state that plans are made from, of all slots (chains, kinds * tau) at once."""
+        return state
+
     def learn(self, state: Any, variance: jax.Array) -> Any:
         """New state of a slot after a decision; `variance` is that of the loss differences, without s."""
         return state

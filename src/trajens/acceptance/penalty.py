@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict, check_chunk, check_rho
-from trajens.errors import integer
+from trajens.errors import integer, require
 from trajens.randomness import uniform
 
 _RATE = 0.01
@@ -50,15 +50,20 @@ class Penalty(AcceptanceTest):
         rho_t, the noise of Delta* the plan aims at.
     plan : bool
         Choose b before looking; False grows b until the estimated rho is small enough (biased, for comparison).
+    pool : bool
+        Plan one b for all models of a path, from their mean v. The lanes of a checkerboard then decide together and
+        none waits for another, which pays on a GPU; models whose v is above the mean are accepted less often.
     """
 
     chunk: int
     rho: float = 1.35
     plan: bool = True
+    pool: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "chunk", integer("chunk", self.chunk, 2, "try 32 for small models, 240 for networks"))
         object.__setattr__(self, "rho", check_rho(self.rho))
+        require(self.plan or not self.pool, "pool must be False without a plan, got True; use plan=True.")
 
     def chunk_size(self, size: int) -> int:
         return check_chunk(self.chunk, size)
@@ -76,6 +81,18 @@ class Penalty(AcceptanceTest):
         # A slot without a past takes a fixed pilot batch: any b is valid as long as it does not depend on the data.
         chunks = jnp.where(state.seen > 0, jnp.ceil(wanted / self.chunk), _PILOT_CHUNKS).astype(jnp.int32)
         return jnp.clip(chunks * self.chunk, self.chunk, size)
+
+    def shared(self, state: Any, kinds: int) -> Any:
+        if not self.pool:
+            return state
+        chains, slots = state.seen.shape
+        by_kind = jax.tree.map(lambda leaf: leaf.reshape(chains, kinds, slots // kinds), state)
+        is_seen = by_kind.seen > 0
+        mean = by_kind.variance.mean(2, keepdims=True, where=is_seen)
+        # A kind without a past has no mean: the pilot batch is taken whatever stands there.
+        mean = jnp.where(is_seen.any(2, keepdims=True), mean, 0.0)
+        pooled = Plan(mean, by_kind.seen.max(2, keepdims=True))
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, by_kind.seen.shape).reshape(chains, slots), pooled)
 
     def learn(self, state: Any, variance: jax.Array) -> Any:
         if not self.plan:

@@ -89,6 +89,15 @@ def train(
     rho: Annotated[
         float | None, _real("Acceptance test", "Accepted noise.", "penalty 1.35, minibatch-barker 1")
     ] = None,
+    pool: Annotated[
+        bool | None,
+        typer.Option(
+            "--pool/--no-pool",
+            rich_help_panel="Acceptance test",
+            help="One batch size for all models of a path, which pays on a GPU.",
+            show_default="no-pool",
+        ),
+    ] = None,
     epochs: Annotated[Any, _whole("Run", "Proposals per chain, burn-in included.", "4e5; perceptron: 2e5")] = None,
     burn_in: Annotated[Any, _whole("Run", "Epochs left out of averages.", "a fifth")] = None,
     chains: Annotated[Any, _whole("Run", "Independent chains.", "1; perceptron: 64")] = None,

@@ -1,0 +1,105 @@
+"""MNIST at the paper's scale: named runs, each for so many seconds, to be continued at any time.
+
+    python benchmarks/paper_scale.py results/mnist paper-32:60 grid-8:40 ours-32:200
+
+A run that was stopped goes on where it was; one that is complete is left alone. Stages of one run (``ours``) follow
+each other: each starts from the last paths of the one before. Runs stop by the signal that makes `trajens train` save
+itself, so nothing is lost when the time is up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from trajens.signals import STOPPED
+
+TAUS = (1, 2, 4, 8, 16, 32)
+PAPER = "--prior flat --test paper --sigma 0.05 --fraction 0.25 --chunk 240 --scan checkerboard --repeats 4 --chains 6"
+STAGES = (
+    # s, mask, chunk, epochs per model. The mask shrinks as s grows, so that acceptance stays between 0.2 and 0.5.
+    ("20:60", 0.25, 120, 15_000),
+    ("60:200", 0.12, 240, 60_000),
+    ("200:500", 0.05, 480, 200_000),
+    ("500:1500", 0.02, 960, 400_000),
+    ("1500", 0.02, 960, 400_000),
+)
+
+
+def stages_of(name: str) -> list[tuple[str, str]]:
+    """Folder and options of every stage of a run."""
+    kind, _, text = name.partition("-")
+    tau = int(text)
+    if kind == "paper":
+        return [(name, f"--tau {tau} --s 50 --epochs 4e7 --records 400 {PAPER}")]
+    if kind == "grid":
+        epochs = 300_000 * tau
+        return [(name, f"--tau {tau} --s 5,10,20,50,100 --epochs {epochs} --records 100 {PAPER}")]
+    if kind == "ours":
+        stages = []
+        for i, (s, mask, chunk, per_model) in enumerate(STAGES):
+            epochs = per_model * tau
+            burn_in = int(0.95 * epochs)
+            options = (
+                f"--tau {tau} --s {s} --sigma 0.05 --prior 0.3 --fraction {mask} --chunk {chunk} --test penalty --pool "
+                f"--scan checkerboard --chains 1 --epochs {epochs} --burn-in {burn_in} --records 40"
+            )
+            stages.append((f"{name}-stage-{i + 1}", options))
+        return stages
+    raise SystemExit(f"a run is paper-TAU, grid-TAU or ours-TAU, got {name}")
+
+
+def main() -> None:
+    """Continue every run for its time."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("runs", nargs="+", metavar="NAME:SECONDS")
+    given = parser.parse_args()
+    for run in given.runs:
+        name, _, seconds = run.partition(":")
+        end = time.monotonic() + float(seconds)
+        previous: Path | None = None
+        for folder, options in stages_of(name):
+            path = given.out / folder
+            is_complete = continue_run(path, options, previous, end)
+            previous = path
+            if not is_complete:
+                break
+
+
+def continue_run(path: Path, options: str, start: Path | None, end: float) -> bool:
+    """Start or resume one run until the moment `end`; whether it is complete."""
+    done = path / "complete"
+    if done.exists():
+        return True
+    if end - time.monotonic() < 1:
+        return False
+    if (path / "config.toml").exists():
+        arguments = ["resume", str(path)]
+    else:
+        arguments = ["train", "mnist", *options.split(), "--out", str(path)]
+        arguments += [] if start is None else ["--start", str(start)]
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trajens", *arguments, "--json"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        process.wait(max(1.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGUSR1)
+    report, _ = process.communicate()
+    print(f"{path.name}: {time.monotonic() - begin:.0f} s, exit code {process.returncode}", flush=True)
+    if process.returncode not in (0, STOPPED):
+        raise SystemExit(f"{path} failed")
+    if process.returncode == 0:
+        (path / "report.json").write_text(report)
+        done.touch()
+    return process.returncode == 0
+
+
+if __name__ == "__main__":
+    main()
