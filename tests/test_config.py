@@ -96,6 +96,8 @@ def test_print_config_prints_every_option_that_applies_and_does_nothing_else(cap
     assert (code, err) == (0, "")
     Path("printed.toml").write_text(out)
     assert resolve(read_toml(Path("printed.toml"))) == resolve({"problem": "mnist", "tau": 4, "epochs": 200_000})
+    code, default, _ = call(capsys, "train", "--print-config")
+    assert (code, 'problem = "mnist"' in default) == (0, True)
     code, again, _ = call(capsys, "train", "--config", "printed.toml", "--print-config")
     assert (code, again) == (0, out)
     assert list(tmp_path.iterdir()) == [tmp_path / "printed.toml"]

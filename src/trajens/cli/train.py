@@ -115,7 +115,9 @@ def train(
     flags = dict(locals())
     for name in ("out", "config", "print_config", "as_json"):
         del flags[name]
-    options = resolve({} if config is None else read_toml(config), flags)
+    # Without a problem, the options are shown for the one that most will want.
+    usual = {"problem": "mnist"} if print_config else {}
+    options = resolve(usual, {} if config is None else read_toml(config), flags)
     if print_config:
         typer.echo(options.to_toml(), nl=False)
         return
