@@ -28,20 +28,12 @@
 namespace trajens {
 
 constexpr int kMaxImagesPerWarp = 12;
-// Settings that are timed against each other.
-#ifndef TRAJENS_UNROLL
-#define TRAJENS_UNROLL 10
-#endif
-#ifndef TRAJENS_BLOCKS
-#define TRAJENS_BLOCKS 3
-#endif
-constexpr int kUnroll = TRAJENS_UNROLL;
 
 // Warps of a block, and blocks a multiprocessor holds at once: as many as registers and shared memory have room for.
 template <int kTerms>
 constexpr int kWarps = kTerms == 1 ? 4 : 2;
 template <int kTerms>
-constexpr int kBlocks = kTerms == 1 ? TRAJENS_BLOCKS : 4;
+constexpr int kBlocks = kTerms == 1 ? 3 : 4;
 
 // Words (pixel pairs) from one column to the next: no bank conflicts when 8 neighbouring columns are read at once.
 constexpr int kPitch = 38;
@@ -201,7 +193,7 @@ __device__ __forceinline__ void FirstLayer(const Weights<kTerms>& w, WarpMemory<
   const int within = t % 2 * 8;
   const Window left(memory.pixels, g, t);
   unsigned char* out = memory.hidden[0][0] + HiddenOffset(0, g, t / 2) + within;
-#pragma unroll kUnroll
+#pragma unroll kPooled
   for (int y = 0; y < kPooled; ++y) FirstLayerTile(w, left, y, out + y * kRowBytes, true);
   // The last two columns, four rows at a time. The third time only two rows are left, and what the threads of the other
   // two compute from words below the image is not stored.
