@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: install demo test lint sanitize bench clean
+.PHONY: install demo test lint sanitize gpu bench clean
 
 install: $(VENV)/.installed
 
@@ -36,6 +36,24 @@ sanitize: install
 	TRAJENS_CPU_LIBRARY=$(CURDIR)/build/sanitize/trajens_cpu.so ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  $(BIN)/python -m pytest tests/test_kernels.py
+
+# All that needs an NVIDIA GPU: the tests marked gpu, and the kernel under compute-sanitizer's memcheck and racecheck.
+# JAX must see the GPU, which that of .venv does after `.venv/bin/pip install 'jax[cuda13]'` (or cuda12, with an older
+# driver). PYTHON_RUN is another interpreter to use in its place, for instance with a source tree that is not installed:
+#   cmake -S . -B build/gpu && cmake --build build/gpu && PYTHONPATH=src make gpu PYTHON_RUN=python3
+PYTHON_RUN ?= $(BIN)/python
+gpu: $(if $(filter $(BIN)/python,$(PYTHON_RUN)),install)
+	@for tool in nvcc compute-sanitizer; do command -v $$tool >/dev/null || \
+	  { echo "make gpu needs $$tool of the CUDA toolkit (12 or newer) on the path."; exit 2; }; done
+	@$(PYTHON_RUN) -c 'import jax, sys; sys.exit(jax.default_backend() != "gpu")' || \
+	  { echo "make gpu needs an NVIDIA GPU, and JAX in $(PYTHON_RUN) with CUDA (jax[cuda13] or jax[cuda12]) to see it."; exit 2; }
+	@$(PYTHON_RUN) -c 'import sys; from trajens.kernels import library; sys.exit(not library("cuda").is_loaded)' || \
+	  { echo "make gpu needs the CUDA kernel; install trajens again, with nvcc on the path."; exit 2; }
+	$(PYTHON_RUN) -m pytest -m gpu
+	mkdir -p build
+	nvcc -O3 -std=c++17 -lineinfo -arch=native -Isrc/trajens/kernels/csrc -o build/kernel_alone benchmarks/cuda/kernel_alone.cu
+	compute-sanitizer --tool memcheck --error-exitcode 1 build/kernel_alone
+	compute-sanitizer --tool racecheck --error-exitcode 1 build/kernel_alone
 
 bench: install
 	$(BIN)/python benchmarks/perceptron.py
