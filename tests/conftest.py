@@ -1,5 +1,18 @@
 """Four virtual CPU devices, so that every run in the tests is a sharded one."""
 
+import os
+
 import jax
 
 jax.config.update("jax_num_cpu_devices", 4)
+
+
+def pytest_configure(config):
+    """Tests are about CPUs, on a machine with a GPU too, but for ``pytest -m gpu``.
+
+    JAX has one default platform for the whole process, which is why the marker is asked and not each test. The variable
+    is for processes that tests start.
+    """
+    if config.option.markexpr != "gpu":
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        jax.config.update("jax_platforms", "cpu")

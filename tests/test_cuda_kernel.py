@@ -23,7 +23,7 @@ from trajens.problem import losses_of_pairs
 HAS_GPU = jax.default_backend() == "gpu"
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not HAS_GPU, reason="JAX sees no NVIDIA GPU"),
+    pytest.mark.skipif(not HAS_GPU, reason="needs an NVIDIA GPU that JAX sees, and pytest -m gpu"),
     pytest.mark.skipif(HAS_GPU and not kernels.library("cuda").is_loaded, reason=kernels.library("cuda").explanation),
 ]
 
