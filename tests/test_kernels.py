@@ -17,7 +17,7 @@ import trajens as tj
 from trajens.kernels import library
 from trajens.problem import losses_of_pairs, reference_losses
 
-pytestmark = pytest.mark.skipif(not library().is_loaded, reason=library().explanation)
+pytestmark = pytest.mark.skipif(not library("cpu").is_loaded, reason=library("cpu").explanation)
 
 RNG = np.random.default_rng(5)
 SIZE = 300
@@ -108,6 +108,40 @@ def test_every_level_of_instructions_gives_the_losses_of_the_definition(tmp_path
     )
     assert done.returncode == 0, done.stdout
     assert "4 passed" in done.stdout
+
+
+def test_a_cuda_library_that_cannot_be_loaded_leaves_the_cpu_kernel_alone(tmp_path):
+    text = tmp_path / "text.so"
+    text.write_text("no library")
+    code = (
+        "import jax.numpy as jnp; import tests.test_kernels as t; from trajens.kernels import library; "
+        "arguments = t.pairs_of(1, 1.0), jnp.zeros((1, 2), jnp.int32), jnp.ones(1, bool); "
+        "assert (t.native(*arguments) > 0).any(); "
+        "print('trajens_cnn' in t.native.lower(*arguments).as_text()); print(library('cuda').explanation)"
+    )
+    reasons = {text: "could not be loaded", tmp_path / "missing.so": "is not there: $TRAJENS_CUDA_LIBRARY"}
+    for file, reason in reasons.items():
+        env = {**os.environ, "TRAJENS_CUDA_LIBRARY": str(file)}
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        has_kernel, explanation = done.stdout.splitlines()
+        assert has_kernel == "True"
+        assert explanation.startswith("JAX definition")
+        assert reason in explanation
+        assert str(file) in explanation
+
+
+def test_a_library_of_another_version_does_not_keep_jax_from_starting(tmp_path):
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    source, built = tmp_path / "old.cc", tmp_path / "old.so"
+    source.write_text('extern "C" void* trajens_cnn_cpu(void*) { return nullptr; }')
+    subprocess.run([compiler, "-fPIC", "-shared", str(source), "-o", str(built)], check=True)
+    code = "import jax; from trajens.kernels import library; print(library('cpu').explanation, jax.devices())"
+    env = {**os.environ, "TRAJENS_CPU_LIBRARY": str(built)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert "could not be loaded" in done.stdout
+    assert "version" in done.stdout
 
 
 def test_an_index_out_of_range_is_an_error_and_no_crash():

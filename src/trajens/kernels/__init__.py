@@ -59,9 +59,13 @@ def library(platform: str | None = None) -> Library:
 def _loaded(platform: str) -> Library:
     is_half = platform == "cuda" and os.environ.get("TRAJENS_CUDA_PRECISION") == "half"
     build = _HALF if is_half else _BUILDS[platform]
-    file = Path(os.environ.get(build.variable) or Path(__file__).parent / f"trajens_{platform}.so")
+    chosen = os.environ.get(build.variable)
+    file = Path(chosen or Path(__file__).parent / f"trajens_{platform}.so")
     if not file.is_file():
-        return _missing(platform, f"was not built: no {build.compiler} compiler at installation")
+        is_unbuilt = f"was not built: no {build.compiler} compiler at installation"
+        return _missing(platform, f"is not there: ${build.variable} is {chosen}" if chosen else is_unbuilt)
+    # JAX puts a registration off until it starts, and then does not start if the library is of another version.
+    jax.default_backend()
     try:
         handler = getattr(ctypes.CDLL(str(file)), build.symbol)
         jax.ffi.register_ffi_target("trajens_cnn", jax.ffi.pycapsule(handler), platform=build.platform)
