@@ -1,47 +1,25 @@
-"""Bias of the sampled excess loss, acceptance and data of every test, on the noisy-label perceptron.
+"""Bias of the sampled excess loss, acceptance and data of every test: the figure "acceptance" with 1024 chains.
 
-N = 256, noise 1, tau = 4, sigma = 0.1, s = 150, chunk 16, random scan; standard errors over 1024 chains.
-
-    python benchmarks/bias.py
+python benchmarks/bias.py [FOLDER]
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import jax
+from rich.console import Console
 
 
 def main() -> None:
-    """Print one line per test."""
+    """Sample, print one line per test, and draw."""
     jax.config.update("jax_num_cpu_devices", os.cpu_count())
-    import trajens as tj
+    from trajens.figures.figure_acceptance import Scale, figure_acceptance
 
-    data = tj.datasets.perceptron(seed=0, noise=1.0)
-    tau, sigma, s, epochs = 4, 0.1, 150.0, 8000
-    exact = tj.exact.perceptron(data.x, data.y, tau, sigma, s)
-    tests = {
-        "full-data Barker": tj.Barker(),
-        "the paper's scheme": tj.paper_test(16),
-        "minibatch Barker, rho = 1": tj.MinibatchBarker(16),
-        "penalty, sequential, rho = 1.35": tj.Penalty(16, plan=False),
-        "penalty, planned, rho = 1": tj.Penalty(16, rho=1.0),
-        "penalty, planned, rho = 1.35": tj.Penalty(16, rho=1.35),
-    }
-    print(f"{'test':34s} {'bias of excess loss':>22s} {'acceptance':>11s} {'mean batch':>11s} {'deciding':>9s}")
-    for name, test in tests.items():
-        target = tj.Target(data.problem(), tau, sigma, s)
-        run = tj.sample(target, epochs, chains=1024, burn_in=epochs // 5, move=tj.SingleSite(), test=test, records=80)
-        m = run.summary()
-        bias, error, deciding = (
-            100.0 * value / exact.excess
-            for value in (m["loss"] - exact.loss, m["loss_stderr"], m["loss_deciding"] - exact.loss)
-        )
-        print(
-            f"{name:34s} {bias:+12.2f} +- {error:.2f} %"
-            f" {m['acceptance']:11.3f} {m['batch_size']:11.1f} {deciding:+8.0f}%",
-            flush=True,
-        )
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "figures")
+    Console().print(figure_acceptance(folder, Scale(1024, 8000), progress=True).table)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ from rich.console import Console
 
 import trajens as tj
 from trajens.figures import FIGURES
+from trajens.figures import figure_acceptance as acceptance
 from trajens.figures.figure_1c import SCALES, Point, Scale, figure_1c
+from trajens.figures.figure_acceptance import figure_acceptance
 
 Z = 6.0
 TINY = Scale(taus=(1, 4), groups=((6_000, (10.0, 30.0)), (3_000, (100.0, 1000.0))), chains=16)
@@ -84,3 +86,27 @@ def test_a_missing_matplotlib_is_named_before_sampling(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(tj.InputError, match=r"pip install 'trajens\[figures\]'"):
         figure_1c(tmp_path)
+
+
+def test_the_figure_of_acceptance_tests_has_them_all_and_the_full_data_ones_are_unbiased(tmp_path):
+    drawn = figure_acceptance(tmp_path, scale=acceptance.Scale(chains=64, epochs=1500), seed=2)
+    with drawn.files[-1].open() as file:
+        rows = {row["test"]: row for row in csv.DictReader(file)}
+    assert list(rows) == list(acceptance.tests())
+    for name, row in rows.items():
+        numbers = {key: float(value) for key, value in row.items() if key != "test"}
+        assert numbers["data_per_accepted"] == pytest.approx(numbers["batch_size"] / numbers["acceptance"])
+        if name.startswith("full-data"):
+            assert numbers["batch_size"] == 256
+            assert abs(numbers["bias"]) < Z * numbers["bias_stderr"]
+        elif "planned" in name:
+            # The loss on the deciding batch is low by a sizeable part of the excess.
+            assert numbers["bias_deciding"] < -0.1
+    assert [path.suffix for path in drawn.files] == [".png", ".pdf", ".csv"]
+
+
+def test_the_table_of_the_linear_program_is_far_closer_to_the_logistic_than_the_papers():
+    delta = np.linspace(-10, 10, 201)
+    ours, papers = (np.abs(acceptance.curve_error(method, 1.0, delta)).max() for method in ("lp", "ridge"))
+    assert papers > 3e-4
+    assert ours < 1e-6

@@ -17,5 +17,11 @@ def _figure_1c(out: Path, **options: Any) -> Drawn:
     return figure_1c(out, **options)
 
 
-FIGURES: dict[str, Callable[..., Drawn]] = {"1c": _figure_1c}
+def _figure_acceptance(out: Path, **options: Any) -> Drawn:
+    from trajens.figures.figure_acceptance import figure_acceptance
+
+    return figure_acceptance(out, **options)
+
+
+FIGURES: dict[str, Callable[..., Drawn]] = {"1c": _figure_1c, "acceptance": _figure_acceptance}
 """Name -> function of (out, scale, seed, progress)."""
