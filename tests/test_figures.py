@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import trajens as tj
-from trajens.figures import FIGURES
+from trajens.figures import FIGURES, figure_5
 from trajens.figures import figure_acceptance as acceptance
 from trajens.figures.figure_1c import SCALES, Point, Scale, figure_1c
 from trajens.figures.figure_acceptance import figure_acceptance
@@ -110,3 +110,24 @@ def test_the_table_of_the_linear_program_is_far_closer_to_the_logistic_than_the_
     ours, papers = (np.abs(acceptance.curve_error(method, 1.0, delta)).max() for method in ("lp", "ridge"))
     assert papers > 3e-4
     assert ours < 1e-6
+
+
+def test_means_of_disjoint_batches_have_unit_spread_whatever_the_law_of_the_examples():
+    rng = np.random.default_rng(3)
+    for examples in (rng.standard_normal(60_000), rng.exponential(size=60_000) ** 2):
+        means = figure_5.batch_means(examples)
+        assert means.shape == (250,)
+        assert means.mean() == pytest.approx(0, abs=1e-12)
+        # The variance of 250 means has a relative error of sqrt(2 / 249).
+        assert abs(means.var(ddof=1) - 1) < Z * np.sqrt(2 / 249)
+
+
+def test_figure_5_writes_a_histogram_for_every_tau_and_epoch(tmp_path):
+    drawn = figure_5.figure_5(tmp_path, scale=figure_5.Scale((1, 3), (8, 16)), seed=1)
+    with drawn.files[-1].open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["tau"], row["epoch"]) for row in rows] == [("1", "8"), ("1", "16"), ("3", "8"), ("3", "16")]
+    for row in rows:
+        assert float(row["rho"]) > 0
+        assert abs(float(row["spread"]) ** 2 - 1) < Z * np.sqrt(2 / 249)
+    assert drawn.files[0].read_bytes().startswith(b"\x89PNG")

@@ -17,11 +17,17 @@ def _figure_1c(out: Path, **options: Any) -> Drawn:
     return figure_1c(out, **options)
 
 
+def _figure_5(out: Path, **options: Any) -> Drawn:
+    from trajens.figures.figure_5 import figure_5
+
+    return figure_5(out, **options)
+
+
 def _figure_acceptance(out: Path, **options: Any) -> Drawn:
     from trajens.figures.figure_acceptance import figure_acceptance
 
     return figure_acceptance(out, **options)
 
 
-FIGURES: dict[str, Callable[..., Drawn]] = {"1c": _figure_1c, "acceptance": _figure_acceptance}
+FIGURES: dict[str, Callable[..., Drawn]] = {"1c": _figure_1c, "5": _figure_5, "acceptance": _figure_acceptance}
 """Name -> function of (out, scale, seed, progress)."""

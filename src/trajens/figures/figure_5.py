@@ -1,0 +1,198 @@
+"""Figure 5: is Delta* normal? Its values on all disjoint batches of 240, for one proposal, as a path learns.
+
+    Delta*_k = mean over batch k of Delta_i,  Delta_i = -s (l_i(theta') - l_i(theta)),  k = 1 .. N / 240
+
+in units of their standard error, with the normal curve; and what the paper lacks: a Q-Q panel, the skewness of Delta_i,
+and |kappa_3| / 12 = rho^3 |skew| / (12 sqrt(b)), the error that skewness leaves in detailed balance.
+
+The setting is the paper's: its network on MNIST, s = 50, sigma = 0.05, a mask of 25 %, chunk 240, flat prior, its test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich import box
+from rich.table import Table
+
+import trajens as tj
+from trajens.errors import choice, integer
+from trajens.figures import style
+from trajens.figures.drawn import Drawn, ready_folder, write_csv
+from trajens.moves.base import Site
+from trajens.problem import losses_of_pairs
+from trajens.randomness import fold_in, key_of
+
+_S, _SIGMA, _BATCH = 50.0, 0.05, 240
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Which paths are looked at, and after how many epochs."""
+
+    taus: tuple[int, ...]
+    epochs: tuple[int, ...]
+
+
+class Point(NamedTuple):
+    """One histogram; the names are the columns of the CSV file.
+
+    `rho` is the standard error of Delta* on one batch, `spread` the measured one in units of it, and `p_normal` the
+    probability of a Kolmogorov-Smirnov distance as large as the one found if the batches were normal.
+    """
+
+    tau: int
+    epoch: int
+    loss: float
+    delta: float
+    rho: float
+    skewness: float
+    kappa_3_over_12: float
+    spread: float
+    p_normal: float
+
+
+SCALES = {
+    "quick": Scale((2, 8), (1_000, 2_000, 4_000, 8_000)),
+    "laptop": Scale((2, 16), (5_000, 10_000, 15_000, 20_000)),
+    "paper": Scale((2, 16), (5_000, 10_000, 15_000, 20_000)),
+}
+
+
+def figure_5(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
+    """Sample the figure and write figure_5.png, .pdf and .csv into `out`.
+
+    Parameters
+    ----------
+    out : Path
+        Folder, made if need be.
+    scale : str or Scale
+        A name in `SCALES`, or one of your own.
+    seed : int
+    progress : bool
+        Show progress bars on stderr.
+
+    Returns
+    -------
+    Drawn
+    """
+    if not isinstance(scale, Scale):
+        scale = SCALES[choice("scale", scale, SCALES)]
+    seed = integer("seed", seed, 0, "any whole number in range will do", 2**32 - 1)
+    style.require_matplotlib()
+    out = ready_folder(out)
+    sampled = list(_sample(scale, seed, progress))
+    points = [point for point, _ in sampled]
+    files = (*_draw(scale, sampled, out / "figure_5"), write_csv(points, out / "figure_5.csv"))
+    remark = f"every histogram has {len(sampled[0][1])} disjoint batches of {_BATCH} images, of one proposal"
+    return Drawn(_table(points), (remark,), files)
+
+
+def batch_means(differences: np.ndarray, batch: int = _BATCH) -> np.ndarray:
+    """Means over disjoint batches, in the order of the data, in units of their standard error around their mean."""
+    means = differences[: len(differences) // batch * batch].reshape(-1, batch).mean(1)
+    error = differences.std(ddof=1) * np.sqrt((1 / batch) * (1 - batch / len(differences)))
+    return np.asarray((means - differences.mean()) / error)
+
+
+def _sample(scale: Scale, seed: int, progress: bool) -> Iterator[tuple[Point, np.ndarray]]:
+    digits = tj.datasets.mnist()
+    # In a random order, the same for all: batches of the stored order would not be random ones.
+    order = np.random.default_rng(seed).permutation(len(digits.train_y))
+    problem = tj.models.cnn().problem(digits.train_x[order], digits.train_y[order])
+    move = tj.SingleSite(0.25)
+    for tau in scale.taus:
+        target = tj.Target(problem, tau, _SIGMA, _S)
+        run: tj.Run | None = None
+        for epoch in scale.epochs:
+            if run is None:
+                settings: dict[str, Any] = {"move": move, "test": tj.paper_test(_BATCH), "scan": "checkerboard"}
+                run = tj.sample(target, epoch, 1, seed, 0, records=1, progress=progress, **settings)
+            else:
+                run = run.extend(epoch - run.epochs, records=1, progress=progress)
+            deltas = _differences(target, move, run.paths[0], seed, epoch)
+            yield _point(tau, epoch, float(run.records["loss"][0, -1]), deltas), batch_means(deltas)
+
+
+def _differences(target: tj.Target, move: tj.SingleSite, path: np.ndarray, seed: int, epoch: int) -> np.ndarray:
+    """Delta_i of all examples, for one proposal to a model in the middle of the path."""
+    t = len(path) // 2
+    site = Site(np.int32(0), np.int32(t), np.int32(t + 1))  # type: ignore[arg-type]
+    key = fold_in(key_of(np.uint32(seed)), jnp.int32(epoch))
+    new = np.asarray(jax.jit(move.propose)(key, path, site, target.law).models)[0]
+    pairs = np.stack([path[t], new])[None]
+    problem = target.problem
+    indices = np.arange(problem.size, dtype=np.int32)[None]
+    losses = jax.jit(losses_of_pairs, static_argnums=0)(problem.loss, problem.data, pairs, indices, np.ones(1, bool))
+    both = np.asarray(losses, np.float64)[0]
+    return np.asarray(-_S * (both[1] - both[0]))
+
+
+def _point(tau: int, epoch: int, loss: float, deltas: np.ndarray) -> Point:
+    from scipy import stats
+
+    rho = deltas.std(ddof=1) * np.sqrt((1 / _BATCH) * (1 - _BATCH / len(deltas)))
+    skewness = float(stats.skew(deltas))
+    means = batch_means(deltas)
+    return Point(
+        tau,
+        epoch,
+        loss,
+        float(deltas.mean()),
+        float(rho),
+        skewness,
+        float(abs(skewness) * rho**3 / np.sqrt(_BATCH) / 12),
+        float(means.std(ddof=1)),
+        float(stats.kstest(means, "norm").pvalue),
+    )
+
+
+def _draw(scale: Scale, sampled: list[tuple[Point, np.ndarray]], stem: Path) -> tuple[Path, Path]:
+    from scipy import stats
+
+    with style.journal_style():
+        from matplotlib.figure import Figure
+
+        columns = len(scale.epochs)
+        rows = len(scale.taus)
+        figure = Figure(figsize=(2 * style.COLUMN_WIDTH, 1.7 * (rows + 1)))
+        grid = figure.add_gridspec(rows + 1, columns)
+        z = np.linspace(-4, 4, 200)
+        last = figure.add_subplot(grid[rows, :])
+        for i, (point, means) in enumerate(sampled):
+            row, column = divmod(i, columns)
+            axes = figure.add_subplot(grid[row, column])
+            axes.hist(means, bins=list(np.linspace(-4, 4, 25)), density=True, color=style.COLOURS[5])
+            axes.plot(z, stats.norm.pdf(z), color="black")
+            axes.set(xlim=(-4, 4), ylim=(0, 0.6), title=rf"$\tau = {point.tau}$, epoch {point.epoch:,}")
+            axes.title.set_fontsize(7.5)
+            axes.set_yticks([] if column else [0, 0.2, 0.4])
+            ordered = np.sort(means)
+            expected = stats.norm.ppf((np.arange(len(means)) + 0.5) / len(means))
+            colour, marker = style.COLOURS[row], style.MARKERS[column]
+            last.plot(expected, ordered, marker, color=colour, markersize=1.8, markerfacecolor="none")
+        last.plot(z, z, color="black", linewidth=0.6)
+        last.set(xlabel="normal quantiles", ylabel=r"$(\Delta^* - \Delta)/\rho$", xlim=(-4, 4))
+        entries = [
+            {"color": style.COLOURS[i], "marker": "o", "linestyle": "none", "label": rf"$\tau = {tau}$"}
+            for i, tau in enumerate(scale.taus)
+        ]
+        style.legend(last, entries, "upper left")
+        return style.save(figure, stem)
+
+
+def _table(points: list[Point]) -> Table:
+    table = Table(title="figure 5: normality of Delta*", box=box.SIMPLE_HEAD)
+    for heading in ("tau", "epoch", "loss", "Delta", "rho", "skew", "kappa_3/12", "spread", "p"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for i, p in enumerate(points):
+        is_last_of_tau = i + 1 < len(points) and points[i + 1].tau != p.tau
+        numbers = (p.loss, p.delta, p.rho, p.skewness, p.kappa_3_over_12, p.spread, p.p_normal)
+        table.add_row(str(p.tau), f"{p.epoch:,}", *(f"{n:.3g}" for n in numbers), end_section=is_last_of_tau)
+    return table
