@@ -73,6 +73,14 @@ def test_ways_to_write_s(s, values):
         ({"problem": "mnist", "prior": "wide"}, "prior must be flat or a standard deviation"),
         ({"problem": "mnist", "hidden": "32"}, "hidden and activation must be left out with --model cnn"),
         ({"problem": "mnist", "epochs": 0}, "epochs must be a whole number at least 1"),
+        ({"problem": "mnist", "start": 5}, "start must be a text"),
+        ({"problem": "mnist", "tau": "eight"}, "tau must be a number"),
+        ({"problem": "mnist", "pool": "no"}, "pool must be true or false"),
+        ({"problem": "mnist", "s": True}, "s must be a number, a text or a list"),
+        ({"problem": "mnist", "noise": []}, "noise must be a number"),
+        ({"problem": "mnist", "seed": {"a": 1}}, "seed must be a number"),
+        ({"problem": "mnist", "rho": float("nan")}, "rho must be a number"),
+        ({"problem": "mnist", "chains": 10**20}, "chains must be a number"),
     ],
 )
 def test_bad_options_are_refused_with_a_sentence(options, sentence):
@@ -155,3 +163,34 @@ def test_a_run_can_start_where_another_ended(capsys, tmp_path):
     assert (code, "initial must have shape" in err) == (2, True)
     code, _, err = call(capsys, *small, "--start", str(tmp_path / "nowhere"))
     assert (code, err.count("\n")) == (2, 1)
+
+
+def test_a_new_run_writes_its_own_config(capsys, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config.toml").write_text('problem = "mnist"\n')
+    small = ["train", "perceptron", "--tau", "3", "--epochs", "40", "--records", "2", "--chains", "1"]
+    assert call(capsys, *small, "--out", str(tmp_path / "a"))[0] == 0
+    assert read_toml(tmp_path / "a" / "config.toml")["tau"] == 3
+
+
+def test_paths_of_any_letters_are_written_and_read(tmp_path):
+    file = tmp_path / "d\U0001f600\x7f.npz"
+    np.savez(file, x=np.zeros((4, 2)), y=np.array([0, 1, 0, 1]))
+    config = resolve({"problem": str(file)})
+    (tmp_path / "config.toml").write_text(config.to_toml())
+    assert resolve(read_toml(tmp_path / "config.toml")) == config
+
+
+def test_several_s_of_one_chain_have_no_error_in_json(capsys):
+    small = ["train", "perceptron", "--tau", "2", "--epochs", "40", "--records", "2", "--chains", "1"]
+    code, out, _ = call(capsys, *small, "--s", "5,50", "--json")
+    assert (code, json.loads(out)["by_s"][0]["loss_stderr"]) == (0, None)
+
+
+def test_a_resumed_run_does_not_need_what_it_started_from(capsys, tmp_path):
+    small = ["train", "perceptron", "--tau", "2", "--epochs", "40", "--records", "2", "--chains", "1"]
+    assert call(capsys, *small, "--out", str(tmp_path / "a"))[0] == 0
+    assert call(capsys, *small, "--start", str(tmp_path / "a"), "--out", str(tmp_path / "b"))[0] == 0
+    (tmp_path / "a").rename(tmp_path / "gone")
+    code, _, err = call(capsys, "resume", str(tmp_path / "b"), "--epochs", "10")
+    assert code == 0, err

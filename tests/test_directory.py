@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import trajens as tj
-from trajens.checkpoint import checkpoints
+from trajens.checkpoint import checkpoints, load
 from trajens.directory import read_records
 from trajens.errors import InputError, StorageError
 
@@ -174,3 +174,49 @@ def test_a_stopped_run_in_memory_can_be_extended(small_blocks):
     assert_same(whole, run.extend(100, records=1))
     with pytest.raises(InputError, match="a summary needs a record after burn-in"):
         sample(None, stop=StopAfter(2)).summary()
+
+
+def test_a_state_that_was_left_behind_cannot_go_on(tmp_path):
+    first = sample(tmp_path / "a", epochs=300)
+    second = first.extend(200)
+    with pytest.raises(InputError, match=r"must go on from its last state, got epoch 300 where .* is at 500"):
+        first.extend(100)
+    assert second.extend(100).epochs == 600
+    assert sample(again(tmp_path / "a"), epochs=300).epochs == 600
+
+
+def test_an_extension_is_remembered_before_and_after_its_checkpoints(tmp_path, small_blocks):
+    sample(tmp_path / "a", epochs=300)
+    # Killed before the first checkpoint of the extension: only the plan knows of it.
+    older = {file.name: file.read_bytes() for file in checkpoints(tmp_path / "a")}
+    whole = sample(again(tmp_path / "a"), epochs=500)
+    for file in checkpoints(tmp_path / "a"):
+        file.unlink()
+    for name, content in older.items():
+        (tmp_path / "a" / name).write_bytes(content)
+    run = sample(again(tmp_path / "a"), epochs=300)
+    assert run.epochs == 500
+    assert_same(whole, run)
+
+
+def test_a_larger_number_of_epochs_needs_no_other_settings(tmp_path):
+    settings = {name: value for name, value in SETTINGS.items() if name != "burn_in"}
+    tj.sample(TARGET, 400, out=tmp_path / "a", **settings)
+    assert tj.sample(TARGET, 600, out=again(tmp_path / "a"), **settings).settings.burn_in == 80
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe", b"x,y\n1,2\n", b"\0" * 300, b"chain,epoch\n0,a\n"])
+def test_damaged_records_are_one_sentence(tmp_path, damage):
+    sample(tmp_path / "a", epochs=300)
+    (tmp_path / "a" / "records.csv").write_bytes(damage)
+    with pytest.raises(InputError, match=r"records.csv' must"):
+        sample(again(tmp_path / "a"), epochs=300)
+
+
+def test_a_damaged_checkpoint_does_not_count_as_one_of_the_last_two(tmp_path, small_blocks):
+    sample(tj.RunDirectory(tmp_path / "a", checkpoint_seconds=0.0), stop=StopAfter(8))
+    checkpoints(tmp_path / "a")[0].write_bytes(b"")
+    with pytest.warns(UserWarning, match="damaged"):
+        sample(again(tmp_path / "a"), stop=StopAfter(2))
+    assert len(checkpoints(tmp_path / "a")) == 2
+    assert all(load(file) for file in checkpoints(tmp_path / "a"))

@@ -8,6 +8,7 @@ import pytest
 
 import trajens as tj
 from tests.test_cli import call
+from trajens.config import resolve
 from trajens.errors import InputError
 from trajens.experiment import Experiment
 
@@ -125,3 +126,28 @@ def test_inputs_without_labels_are_read(tmp_path):
     for name, sentence in (("b.npz", "must hold arrays x"), ("c.npy", "must"), ("d.npz", "finite"), ("e", "exists")):
         with pytest.raises(InputError, match=sentence):
             tj.datasets.load_inputs(tmp_path / name)
+
+
+def test_labels_of_any_type_are_checked_and_counted_alike(trained):
+    ensemble = tj.Ensemble.load(trained / "run")
+    expected = ensemble.evaluate(X, Y)
+    assert ensemble.evaluate(X, Y.astype(np.float64)) == expected
+    for bad in (Y - 1, Y + 1, Y + 0.5):
+        with pytest.raises(InputError, match=r"labels must be whole numbers in 0..2"):
+            ensemble.evaluate(X, bad)
+
+
+def test_images_are_the_same_in_bytes_and_in_other_whole_numbers():
+    images = RNG.integers(0, 256, (20, 28, 28), dtype=np.uint8)
+    ensemble = tj.Ensemble(tj.models.cnn(), np.stack([tj.models.cnn().init(0)]))
+    np.testing.assert_array_equal(ensemble.predict_proba(images), ensemble.predict_proba(images.astype(np.int64)))
+
+
+def test_whole_numbers_can_be_fitted_as_numbers_or_as_classes(tmp_path):
+    np.savez(tmp_path / "a.npz", x=X, y=Y.astype(np.float32))
+    options = {"problem": str(tmp_path / "a.npz")}
+    assert Experiment(resolve(options)).model.outputs == 1
+    assert Experiment(resolve(options, {"loss": "cross-entropy"})).problem.dim == tj.models.mlp((4, 32, 3)).dim
+    np.savez(tmp_path / "one.npz", x=X, y=np.zeros(300, int))
+    with pytest.raises(InputError, match="2 or more classes"):
+        Experiment(resolve({"problem": str(tmp_path / "one.npz")})).model  # noqa: B018

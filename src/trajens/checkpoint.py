@@ -14,8 +14,6 @@ import io
 import os
 import tempfile
 import warnings
-import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,7 +49,7 @@ def load_newest(folder: Path) -> Arrays | None:
     for file in files:
         try:
             return load(file)
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        except Exception as error:  # whatever an archive of arbitrary bytes makes its reader raise
             warnings.warn(f"the checkpoint '{file}' is damaged ({error}); going back to the one before.", stacklevel=2)
     if files:
         raise InputError(
@@ -59,6 +57,14 @@ def load_newest(folder: Path) -> Arrays | None:
             "copy, or start again in a new directory."
         )
     return None
+
+
+def set_aside_newer(folder: Path, epoch: int) -> None:
+    """Rename the damaged checkpoints after that of `epoch`, so that they do not count as the last two."""
+    for file in checkpoints(folder):
+        if file.name > f"checkpoint-{epoch:010d}.npz":
+            with contextlib.suppress(OSError):
+                file.replace(file.with_name(f"damaged-{file.name}"))
 
 
 def load(file: Path) -> Arrays:

@@ -30,6 +30,7 @@ class Config:
     model: str | None = None
     hidden: Any = None
     activation: str | None = None
+    loss: str | None = None
     num_data: int | None = None
     noise: float | None = None
     data_seed: int | None = None
@@ -59,11 +60,12 @@ class Config:
     def to_toml(self) -> str:
         """The options that apply, one a line."""
         # What TOML writes for a number, a text or a list of them is what JSON writes.
-        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in asdict(self).items() if value is not None)
+        return "".join(f"{name} = {_toml(value)}\n" for name, value in asdict(self).items() if value is not None)
 
 
 OPTIONS = tuple(field.name for field in fields(Config))
-_OF_NETWORKS = ("model", "hidden", "activation")
+_TEXTS = ("problem", "model", "activation", "loss", "scan", "test", "start")
+_OF_NETWORKS = ("model", "hidden", "activation", "loss")
 _OF_PERCEPTRON = ("num_data", "noise", "data_seed")
 _PERCEPTRON = {
     "num_data": 256,
@@ -85,6 +87,7 @@ def resolve(*layers: dict[str, Any]) -> Config:
         chosen |= {name: value for name, value in layer.items() if value is not None}
     unknown = [name for name in chosen if name not in OPTIONS]
     require(not unknown, f"options must be among {', '.join(OPTIONS)}, got {', '.join(unknown)}; check the spelling.")
+    _check_types(chosen)
     problem = chosen.get("problem")
     require(
         isinstance(problem, str),
@@ -105,6 +108,27 @@ def resolve(*layers: dict[str, Any]) -> Config:
     defaults = _PERCEPTRON if problem == "perceptron" else {"model": "cnn" if problem == "mnist" else "mlp"}
     config = Config(**{**defaults, **chosen})
     return _completed(config)
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
+
+
+def _check_types(chosen: dict[str, Any]) -> None:
+    """Refuse what is neither a number nor a text (or, for s and hidden, a list of numbers) before anything uses it."""
+    for name, value in chosen.items():
+        wanted: tuple[str, Any] = ("a number", (int, float))
+        if name in _TEXTS:
+            wanted = ("a text", str)
+        elif name == "pool":
+            wanted = ("true or false", bool)
+        elif name in ("s", "hidden"):
+            wanted = ("a number, a text or a list of numbers", (int, float, str, list))
+        elif name == "prior":
+            wanted = ("a number or flat", (int, float, str))
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53
+        is_right = isinstance(value, wanted[1]) and (is_number or not isinstance(value, (int, float)) or name == "pool")
+        require(is_right, f"{name} must be {wanted[0]}, got {value!r}; see trajens train --help.")
 
 
 def read_toml(file: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The directory of a run: what was asked for, records, checkpoints, and one process at a time.
 
     config.toml       the options, resolved, where the run was started from the command line
+    plan.json         the epochs at which is recorded, those to come included
     sessions.jsonl    one line for every start: versions, machine, command, first epoch
     records.csv       one line per record and chain, only ever appended to
     checkpoint-*.npz  the last two
@@ -75,6 +76,7 @@ class RunDirectory:
         self._lock: int | None = None
         self._saved = 0.0
         self._identity = "{}"
+        self._epoch: int | None = None
 
     def again(self) -> RunDirectory:
         """The same directory, to go on with its run."""
@@ -113,12 +115,14 @@ class RunDirectory:
         arrays = checkpoint.load_newest(self.path)
         if arrays is None:
             return None
+        self._epoch = int(arrays["epoch"])
+        checkpoint.set_aside_newer(self.path, self._epoch)
         _require_same(json.loads(str(arrays["identity"])), identity, self.path)
         chains = like.path.shape[0]
         snapshot = Snapshot(
             _unpacked("state", like, arrays),
-            int(arrays["epoch"]),
-            arrays["marks"],
+            self._epoch,
+            self._planned(arrays["marks"], int(arrays["recorded"])),
             int(arrays["recorded"]),
             _unpacked("pending", empty_tally(chains), arrays) if bool(arrays["is_pending"]) else None,
             float(arrays["seconds"]),
@@ -128,8 +132,10 @@ class RunDirectory:
     def begin(self, snapshot: Snapshot, identity: dict[str, Any]) -> None:
         """Note who goes on from where, and forget records that come after."""
         self._identity = json.dumps(identity)
-        if self._config is not None and not (self.path / "config.toml").exists():
+        self._require_newest(snapshot.epoch)
+        if self._config is not None and not (self.resume and (self.path / "config.toml").exists()):
             checkpoint.write_atomically(self.path / "config.toml", self._config.encode())
+        checkpoint.write_atomically(self.path / "plan.json", json.dumps(snapshot.marks.tolist()).encode())
         session = {"epoch": snapshot.epoch, "seed": identity.get("seed"), **machine()}
         with checkpoint.storage_errors(self.path):
             self._cut(snapshot.recorded * int(snapshot.state.path.shape[0]))
@@ -169,6 +175,28 @@ class RunDirectory:
         checkpoint.save(self.path, snapshot.epoch, arrays)
         self._saved = time.monotonic()
 
+    def burn_in(self) -> int | None:
+        """The burn-in the run there was begun with."""
+        arrays = checkpoint.load_newest(self.path) if self.resume else None
+        return None if arrays is None else int(json.loads(str(arrays["identity"]))["burn_in"])
+
+    def _planned(self, marks: np.ndarray, recorded: int) -> np.ndarray:
+        """The marks of the plan, which knows of an extension before any checkpoint does."""
+        plan = read_plan(self.path)
+        is_longer = len(plan) > len(marks) and bool((plan[:recorded] == marks[:recorded]).all())
+        return plan if is_longer else marks
+
+    def _require_newest(self, epoch: int) -> None:
+        """Refuse to go on from a state that the run in the directory has left behind."""
+        if self.resume and self._epoch is None:
+            arrays = checkpoint.load_newest(self.path)
+            self._epoch = None if arrays is None else int(arrays["epoch"])
+        require(
+            self._epoch is None or self._epoch == epoch,
+            f"a run must go on from its last state, got epoch {epoch} where '{self.path}' is at {self._epoch}; resume "
+            "the directory instead.",
+        )
+
     @property
     def _records(self) -> Path:
         return self.path / "records.csv"
@@ -200,18 +228,30 @@ def read_records(file: str | Path) -> Records:
     """Records as arrays (chains, records); a line or a record that was cut off at the end is left out."""
     file = Path(file)
     require(file.is_file(), f"records must be in a file that exists, got '{file}'; is it in the directory of a run?")
-    lines = file.read_text().splitlines(keepends=True)
-    rows = [line.strip().split(",") for line in lines[1:] if line.endswith("\n")]
-    chains = 1 + max((int(row[0]) for row in rows), default=-1)
-    if chains == 0:
-        return {}
-    rows = rows[: len(rows) // chains * chains]
-    names = lines[0].strip().split(",")
-    return {
-        name: np.array([_number(row[i]) for row in rows]).reshape(-1, chains).T
-        for i, name in enumerate(names)
-        if name != "chain"
-    }
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        rows = [line.strip().split(",") for line in lines[1:] if line.endswith("\n")]
+        chains = 1 + max((int(row[0]) for row in rows), default=-1)
+        if chains == 0:
+            return {}
+        rows = rows[: len(rows) // chains * chains]
+        names = lines[0].strip().split(",")
+        columns = {name: [_number(row[i]) for row in rows] for i, name in enumerate(names)}
+        is_whole = columns["chain"] == list(range(chains)) * (len(rows) // chains) and "epoch" in columns
+        require(is_whole, f"'{file}' must hold one line per record and chain; restore it from a copy.")
+    except (UnicodeDecodeError, ValueError, IndexError, KeyError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"'{file}' must be the records of a run, got {error}; restore it from a copy.") from None
+    return {name: np.array(values).reshape(-1, chains).T for name, values in columns.items() if name != "chain"}
+
+
+def read_plan(path: str | Path) -> np.ndarray:
+    """The epochs at which the run in a directory is recorded, to the last one it is meant to reach."""
+    try:
+        return np.array(json.loads((Path(path) / "plan.json").read_text()), np.int64)
+    except (OSError, ValueError, TypeError):
+        return np.zeros(0, np.int64)
 
 
 def last_paths(path: str | Path) -> np.ndarray:
@@ -225,9 +265,8 @@ def last_paths(path: str | Path) -> np.ndarray:
 
 
 def last_epoch(path: str | Path) -> int:
-    """The epoch the run in a directory is meant to reach; 0 before its first checkpoint."""
-    arrays = checkpoint.load_newest(Path(path))
-    return 0 if arrays is None else int(arrays["marks"][-1])
+    """The epoch the run in a directory is meant to reach; 0 if it was not begun."""
+    return int(max(read_plan(path), default=0))
 
 
 def identity_of(target: Target, settings: Settings) -> dict[str, Any]:

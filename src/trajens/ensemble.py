@@ -16,7 +16,7 @@ import numpy as np
 from trajens.directory import last_paths
 from trajens.errors import integer, require
 from trajens.experiment import Experiment
-from trajens.models.base import Model
+from trajens.models.base import Model, as_bytes
 from trajens.run import Run
 
 _BINS = 15
@@ -33,6 +33,10 @@ class Ensemble:
     """
 
     def __init__(self, model: Model, path: Any):
+        require(
+            model.outputs > 1,
+            f"an ensemble must be one of classifiers, got a model of {model.outputs} output; use the paths themselves.",
+        )
         self.model = model
         self.path = np.asarray(path, np.float32)
         require(
@@ -66,9 +70,9 @@ class Ensemble:
 
     def member_proba(self, x: Any, chunk: int = 1000) -> np.ndarray:
         """Probabilities (tau, n, classes) of every model, for inputs of any number, `chunk` at a time."""
-        x = np.asarray(x)
+        x = as_bytes(np.asarray(x))
         require(
-            x.ndim > 1 and np.prod(x.shape[1:]) == np.prod(self.model.input_shape),
+            x.dtype.kind in "biuf" and x.ndim > 1 and np.prod(x.shape[1:]) == np.prod(self.model.input_shape),
             f"x must have shape (n, {', '.join(map(str, self.model.input_shape))}), got {x.shape}; check the data.",
         )
         chunk = integer("chunk", chunk, 1, "try 1000")
@@ -113,6 +117,9 @@ def scores(member_proba: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         n > 0 and y.shape == (n,),
         f"y must hold one label for each of {n} inputs, got shape {y.shape}; check the data.",
     )
+    is_label = y.dtype.kind in "biuf" and bool(((y >= 0) & (y < classes) & (y == np.round(y))).all())
+    require(is_label, f"labels must be whole numbers in 0..{classes - 1}, got others; check the data.")
+    y = y.astype(np.int64)
     mean = member_proba.astype(np.float64).mean(0)
     votes = _votes(member_proba)
     by_members = (votes.argmax(-1) == y).mean(1)

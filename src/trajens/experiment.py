@@ -10,7 +10,7 @@ import numpy as np
 
 from trajens import datasets, models, schedule
 from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
-from trajens.config import Config, hidden_sizes, read_toml, resolve, tilts
+from trajens.config import PROBLEMS, Config, hidden_sizes, read_toml, resolve, tilts
 from trajens.datasets.arrays import Labelled
 from trajens.directory import RunDirectory, last_paths
 from trajens.errors import InputError, choice, integer, number, require
@@ -22,6 +22,7 @@ from trajens.target import Target
 
 TESTS = ("penalty", "minibatch-barker", "paper", "barker", "metropolis")
 MODELS = ("cnn", "mlp", "linear")
+LOSSES = ("cross-entropy", "squared")
 SCANS = ("checkerboard", "random")
 ACTIVATIONS = tuple(models.ACTIVATIONS)
 
@@ -66,8 +67,14 @@ class Experiment:
         if choice("model", config.model, MODELS) == "cnn":
             return models.cnn()
         x, y = self.data
-        inputs, is_classifier = int(np.prod(x.shape[1:])), y.dtype.kind in "biu"
-        outputs = int(y.max()) + 1 if is_classifier else 1
+        inputs, outputs = int(np.prod(x.shape[1:])), 1
+        if self.loss == "cross-entropy":
+            outputs = int(y.max()) + 1
+            require(
+                2 <= outputs <= max(1000, len(y)),
+                f"labels must be of 2 or more classes, numbered from 0, got labels up to {outputs - 1} for {len(y)} "
+                "examples; use --loss squared to fit numbers.",
+            )
         if config.model == "linear":
             return models.linear(inputs, outputs)
         return models.mlp((inputs, *hidden_sizes(config.hidden), outputs), config.activation or "relu")
@@ -78,7 +85,16 @@ class Experiment:
         if isinstance(self.data, datasets.PerceptronData):
             return self.data.problem()
         x, y = self.data
-        return self.model.problem(x, y, "cross-entropy" if y.dtype.kind in "biu" else "squared")
+        if self.loss == "cross-entropy" and y.dtype.kind not in "iu":
+            require(bool((y == np.round(y)).all()), "labels must be whole for --loss cross-entropy; use squared.")
+            y = y.astype(np.int64)
+        return self.model.problem(x, y, self.loss)
+
+    @property
+    def loss(self) -> str:
+        """Cross-entropy of classes where labels are whole numbers, else the squared error, unless one was chosen."""
+        usual = "cross-entropy" if self.data.y.dtype.kind in "biu" else "squared"
+        return choice("loss", self.config.loss or usual, LOSSES)
 
     @cached_property
     def target(self) -> Target:
@@ -150,8 +166,8 @@ class Experiment:
         """The last paths of the run to start from."""
         return None if self.config.start is None else last_paths(self.config.start)
 
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of `sample` after the target."""
+    def arguments(self, is_resumed: bool = False) -> dict[str, Any]:
+        """The arguments of `sample` after the target; a resumed run has no need of what it started from."""
         config = self.config
         return {
             "epochs": config.epochs,
@@ -161,7 +177,7 @@ class Experiment:
             "move": self.move,
             "test": self.test,
             "scan": self.scan,
-            "initial": self.initial,
+            "initial": None if is_resumed else self.initial,
             "records": config.records,
         }
 
@@ -175,6 +191,13 @@ class Experiment:
         file = Path(path) / "config.toml"
         if not file.is_file():
             raise InputError(
-                f"the directory must hold a run of 'trajens train', got '{path}' without config.toml; check the path."
+                f"the directory must hold a run of 'trajens train', got '{path}' without config.toml; check the path, "
+                "or pass the model in Python."
             )
-        return cls(resolve(read_toml(file)))
+        options = read_toml(file)
+        problem = options.get("problem")
+        require(
+            isinstance(problem, str) and (problem in PROBLEMS or Path(problem).is_file()),
+            f"the data of a run must be where they were, got no '{problem}' that '{file}' names; put them back.",
+        )
+        return cls(resolve(options))

@@ -109,7 +109,8 @@ class ProgressBar:
         at = np.linspace(self._first, self._epochs, width)
         values = np.interp(at, epochs, losses)
         shown = np.where(at <= epochs[-1], values, np.nan)
-        top = float(np.nanmax(losses)) if np.isfinite(losses).any() else 1.0
+        # A loss of exactly 0 has no scale of its own.
+        top = (float(np.nanmax(losses)) if np.isfinite(losses).any() else 0.0) or 1.0
         lines = []
         for row in range(height, 0, -1):
             cells = [_block(value / top * height - (row - 1)) for value in shown]

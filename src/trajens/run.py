@@ -188,6 +188,8 @@ def sample(
     size = target.problem.size
     chains = integer("chains", chains, 1, "use 1 or more independent chains")
     epochs = integer("epochs", epochs, 1, "one epoch is one proposal", MAX_EPOCHS)
+    if burn_in is None and isinstance(out, RunDirectory):
+        burn_in = out.burn_in()
     burn_in = epochs // 5 if burn_in is None else integer("burn_in", burn_in, 0, "use 0 for none")
     require(
         burn_in < epochs,
@@ -240,7 +242,6 @@ def _run(run: Run, progress: Any, stop: Callable[[], bool] | None) -> Run:
     state, epoch, begin = execution.place(run.state), run.epochs, time.perf_counter()
     tables = [run.records] if run.records else []
     pending, history = run.pending, [] if run.history is None else [run.history]
-    report = ProgressBar(int(run.marks[-1]), epoch, curve=True) if progress is True else progress
     recorded = run.recorded
 
     def now() -> Snapshot:
@@ -249,6 +250,7 @@ def _run(run: Run, progress: Any, stop: Callable[[], bool] | None) -> Run:
 
     if out is not None:
         out.begin(now(), identity_of(run.target, run.settings))
+    report = ProgressBar(int(run.marks[-1]), epoch, curve=True) if progress is True else progress
     try:
         is_stopped = False
         for mark in run.marks[run.recorded :]:

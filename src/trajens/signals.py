@@ -57,7 +57,7 @@ class StopOnSignal:
             if interrupts > 1:
                 if sys.stderr.isatty():
                     os.write(2, _SHOW_CURSOR)
-                os.write(2, b"\ntrajens: stopped at once; the last checkpoint is intact.\n")
+                os.write(2, b"\ntrajens: stopped at once; what was saved before is intact.\n")
                 os._exit(INTERRUPTED)
             if not self._is_asked.is_set():
                 os.write(2, b"\ntrajens: saving after this block; Ctrl-C stops at once.\n")

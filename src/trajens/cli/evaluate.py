@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from trajens.checkpoint import write_atomically
@@ -17,7 +18,6 @@ from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import finite, whole
 from trajens.datasets import Labelled, load, load_inputs
 from trajens.ensemble import Ensemble, vote
-from trajens.errors import require
 from trajens.experiment import Experiment
 
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run.", show_default=False)]
@@ -49,7 +49,8 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(finite(scores), allow_nan=False))
         return
-    table = Table(title=f"{len(ensemble.path)} models on {len(labelled.y):,} examples of {name}", show_header=False)
+    title = f"{len(ensemble.path)} models on {len(labelled.y):,} examples of {escape(name)}"
+    table = Table(title=title, show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
     for key, label in _LABELS.items():
@@ -68,7 +69,7 @@ def predict(
 ) -> None:
     """Labels and probabilities of an ensemble, one line per input, as CSV."""
     use_all_cores()
-    probabilities = _classifiers(directory, chain).member_proba(load_inputs(inputs))
+    probabilities = Ensemble.load(directory, chain).member_proba(load_inputs(inputs))
     mean, label = probabilities.mean(0), vote(probabilities)
     agreement = (probabilities.argmax(-1) == label).mean(0)
     text = io.StringIO()
@@ -101,18 +102,9 @@ def picture(
     typer.echo(f"wrote {file}")
 
 
-def _classifiers(directory: Path, chain: Any) -> Ensemble:
-    ensemble = Ensemble.load(directory, chain)
-    require(
-        ensemble.model.outputs > 1,
-        f"an ensemble must be one of classifiers, got '{directory}', a regression; use the paths in its checkpoint.",
-    )
-    return ensemble
-
-
 def _loaded(directory: Path, data: Path | None, chain: Any) -> tuple[Ensemble, Labelled, str]:
     """The ensemble, data with labels and what they are called."""
-    ensemble = _classifiers(directory, chain)
+    ensemble = Ensemble.load(directory, chain)
     if data is not None:
         return ensemble, load(data, num_classes=ensemble.model.outputs), data.name
     experiment = Experiment.load(directory)

@@ -25,6 +25,8 @@ def finite(value: Any) -> Any:
     """`value` with every NaN and infinity inside replaced by None."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
 
 import trajens as tj
@@ -47,7 +48,7 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     groups = numbers.get("by_s", [numbers])
     target, size = experiment.target, experiment.problem.size
     result = Table(
-        title=f"{experiment.config.problem}: tau = {target.tau}, sigma = {target.sigma:g}", show_header=False
+        title=f"{escape(experiment.config.problem)}: tau = {target.tau}, sigma = {target.sigma:g}", show_header=False
     )
     result.add_column(style="bold")
     for _ in groups:

@@ -11,13 +11,14 @@ import typer
 from rich.console import Console
 
 import trajens as tj
+from trajens.checkpoint import checkpoints
 from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import finite, whole
 from trajens.cli.report import report, table
 from trajens.config import read_toml, resolve
 from trajens.directory import last_epoch
 from trajens.errors import integer
-from trajens.experiment import ACTIVATIONS, MODELS, SCANS, TESTS, Experiment
+from trajens.experiment import ACTIVATIONS, LOSSES, MODELS, SCANS, TESTS, Experiment
 from trajens.signals import STOPPED, StopOnSignal
 
 
@@ -49,6 +50,7 @@ def train(
     model: Annotated[str | None, _name("Problem", "Network", MODELS, "mnist: cnn, a file: mlp")] = None,
     hidden: Annotated[str | None, _text("Problem", "N,..", "Hidden layers of an mlp.", "32")] = None,
     activation: Annotated[str | None, _name("Problem", "Of an mlp", ACTIVATIONS, "relu")] = None,
+    loss: Annotated[str | None, _name("Problem", "Loss", LOSSES, "by the labels")] = None,
     num_data: Annotated[Any, _whole("Problem", "Examples of the perceptron.", "256")] = None,
     noise: Annotated[float | None, _real("Problem", "Noise of the perceptron's labels.", "0")] = None,
     data_seed: Annotated[Any, _whole("Problem", "Seed of the perceptron's data.", "0")] = None,
@@ -141,7 +143,8 @@ def resume(
 
 
 def _train(experiment: Experiment, out: Path | None, is_resumed: bool, epochs: int, as_json: bool) -> None:
-    target, arguments = experiment.target, experiment.arguments()
+    is_begun = is_resumed and out is not None and bool(checkpoints(out))
+    target, arguments = experiment.target, experiment.arguments(is_begun)
     directory = None if out is None else experiment.directory(out, is_resumed)
     with StopOnSignal() as stop:
         run = tj.sample(target, **{**arguments, "epochs": epochs}, out=directory, progress=True, stop=stop)
@@ -155,4 +158,6 @@ def _train(experiment: Experiment, out: Path | None, is_resumed: bool, epochs: i
     else:
         Console().print(table(numbers, experiment))
         if out is not None:
-            Console().print(f"written to {out}; next: trajens evaluate {out}", highlight=False, soft_wrap=True)
+            is_classifier = experiment.config.model is not None and experiment.model.outputs > 1
+            following = f"; next: trajens evaluate {out}" if is_classifier else ""
+            Console().print(f"written to {out}{following}", highlight=False, soft_wrap=True, markup=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import zipfile
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -59,7 +58,10 @@ def load_inputs(path: str | Path) -> np.ndarray:
     """Inputs without labels: ``x`` of an ``.npz``, or an IDX file, plain or ``.gz``."""
     file = Path(path)
     require(file.is_file(), f"path must be a file that exists, got '{file}'; check the spelling.")
-    x = idx(file) if "idx" in file.name or "ubyte" in file.name else _arrays(file, ("x",))[0]
+    is_idx = "idx" in file.name or "ubyte" in file.name
+    require(is_idx or file.suffix == ".npz", f"inputs must be in .npz or IDX files, got '{file}'; convert it.")
+    x = idx(file) if is_idx else _arrays(file, ("x",))[0]
+    require(x.dtype.kind in "biuf", f"'{file}' must hold numbers, got x of type {x.dtype}; encode it.")
     bad = int((~np.isfinite(x)).sum()) if x.dtype.kind == "f" else 0
     require(bad == 0, f"'{file}' must be finite, got {bad} NaN or infinite values in x; remove or impute them.")
     return x
@@ -95,19 +97,20 @@ def _arrays(file: Path, wanted: tuple[str, ...]) -> list[np.ndarray]:
                 f"'{file}' must hold arrays {' and '.join(wanted)}, got {names}; save it with those.",
             )
             return [arrays[name] for name in wanted]
-    except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"'{file}' must be a complete .npz of plain arrays, got {error}; save it again.") from None
+    except InputError:
+        raise
+    except Exception as error:  # whatever an archive of arbitrary bytes makes its reader raise
+        reason = str(error).split(".")[0]
+        raise InputError(f"'{file}' must be a complete .npz of plain arrays, got {reason}; save it again.") from None
 
 
 def _csv(file: Path, column: str | None) -> Labelled:
-    with file.open(encoding="utf-8-sig") as lines:
-        header = [name.strip() for name in lines.readline().rstrip("\n").split(",")]
+    with file.open(encoding="utf-8-sig", errors="replace") as lines:
+        header = [name.strip().strip('"') for name in lines.readline().rstrip("\n").split(",")]
         found = [name for name in header if name.lower() in _LABEL_NAMES] if column is None else [column]
         require(
             len(found) == 1 and found[0] in header,
-            f"'{file}' must have one label column, got columns {header[:8]}; name it with labels=.",
+            f"'{file}' must have one label column, got columns {header[:8]}; call it label.",
         )
         try:
             table = np.loadtxt(lines, np.float64, delimiter=",", ndmin=2)
@@ -121,7 +124,7 @@ def _csv(file: Path, column: str | None) -> Labelled:
     )
     at = header.index(found[0])
     y = table[:, at]
-    is_class = bool(np.isfinite(y).all() and (y == np.round(y)).all())
+    is_class = bool(np.isfinite(y).all() and (y == np.round(y)).all() and y.min() >= 0 and y.max() < 2**31)
     return Labelled(np.delete(table, at, axis=1).astype(np.float32), y.astype(np.int32 if is_class else np.float32))
 
 
@@ -139,10 +142,10 @@ def _checked(file: Path, data: Labelled, num_classes: int | None) -> Labelled:
         )
     if y.dtype.kind in "biu" or num_classes is not None:
         low, high = y.min(), y.max()
-        top = "" if num_classes is None else f"..{num_classes - 1}"
+        top = "from 0" if num_classes is None else f"0..{num_classes - 1}"
         is_in_range = low >= 0 and (num_classes is None or high < num_classes)
         require(
             bool(is_in_range and (y == np.round(y)).all()),
-            f"'{file}' must have whole labels 0{top}, got {low} to {high}; number the classes from 0.",
+            f"'{file}' must have whole labels {top}, got {low} to {high}; number the classes from 0.",
         )
     return data

@@ -124,7 +124,7 @@ def _differences(target: tj.Target, move: tj.SingleSite, path: np.ndarray, seed:
     """Delta_i of all examples, for one proposal to a model in the middle of the path."""
     t = len(path) // 2
     site = Site(np.int32(0), np.int32(t), np.int32(t + 1))  # type: ignore[arg-type]
-    key = fold_in(key_of(np.uint32(seed)), jnp.int32(epoch))
+    key = fold_in(key_of(seed), jnp.int32(epoch))
     new = np.asarray(jax.jit(move.propose)(key, path, site, target.law).models)[0]
     pairs = np.stack([path[t], new])[None]
     problem = target.problem

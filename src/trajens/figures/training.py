@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from trajens.checkpoint import storage_errors, write_atomically
 from trajens.datasets import Labelled
 from trajens.directory import read_records
 from trajens.ensemble import Ensemble, scores, vote
 from trajens.errors import integer, require
 from trajens.figures import style
-from trajens.figures.drawn import ready_folder
 from trajens.records import Records
 
 _DIGITS = (3, 6)
@@ -22,7 +23,6 @@ def draw(file: Path, records: Path, ensemble: Ensemble, data: Labelled, name: st
     """Write the picture of one chain of a run to `file`; `name` says what `data` are."""
     style.require_matplotlib()
     require(file.suffix in (".png", ".pdf"), f"out must end in .png or .pdf, got '{file}'; choose one of them.")
-    ready_folder(file.parent)
     table = read_records(records)
     require(bool(table), f"'{records}' must hold a record to draw, got none; train longer.")
     chain = integer("chain", chain, 0, "count from 0", len(table["epoch"]) - 1)
@@ -37,7 +37,11 @@ def draw(file: Path, records: Path, ensemble: Ensemble, data: Labelled, name: st
         _draw_work(right, curves)
         _draw_members(low_left, scores(probabilities, data.y), name)
         _draw_doubts(figure, low_right, probabilities, data)
-        figure.savefig(file)
+        content = io.BytesIO()
+        figure.savefig(content, format=file.suffix[1:])
+    with storage_errors(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, content.getvalue())
 
 
 def _draw_loss(axes: Any, curves: Records) -> None:

@@ -104,7 +104,7 @@ class Model(ABC):
             Cross-entropy of whole labels 0..outputs-1, or (y - output)^2 / 2 for a model of one output.
         """
         choice("loss", loss, ("cross-entropy", "squared"))
-        x, y = np.asarray(x), np.asarray(y)
+        x, y = as_bytes(np.asarray(x)), np.asarray(y)
         require(
             x.ndim > 1 and np.prod(x.shape[1:]) == np.prod(self.input_shape) and y.shape == x.shape[:1],
             f"x must have shape (N, {', '.join(map(str, self.input_shape))}) and y (N,), got {x.shape} and {y.shape}; "
@@ -127,6 +127,12 @@ class Model(ABC):
             self.dim,
             spread=self.spread,
         )
+
+
+def as_bytes(x: np.ndarray) -> np.ndarray:
+    """Images of whole numbers 0..255 as bytes, whatever they were stored as; anything else as it is."""
+    is_image = x.ndim >= 3 and x.dtype.kind in "iu" and x.size > 0
+    return x.astype(np.uint8) if is_image and x.min() >= 0 and x.max() <= 255 else x
 
 
 def scaled(x: jax.Array) -> jax.Array:
