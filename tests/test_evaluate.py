@@ -151,3 +151,15 @@ def test_whole_numbers_can_be_fitted_as_numbers_or_as_classes(tmp_path):
     np.savez(tmp_path / "one.npz", x=X, y=np.zeros(300, int))
     with pytest.raises(InputError, match="2 or more classes"):
         Experiment(resolve({"problem": str(tmp_path / "one.npz")})).model  # noqa: B018
+
+
+def test_networks_can_be_used_without_the_data_they_were_trained_on(capsys, tmp_path):
+    np.savez(tmp_path / "data.npz", x=X, y=Y)
+    options = ["--hidden", "8,6", "--tau", "2", "--epochs", "20", "--records", "2", "--chunk", "16"]
+    assert call(capsys, "train", str(tmp_path / "data.npz"), *options, "--out", str(tmp_path / "run"))[0] == 0
+    (tmp_path / "data.npz").rename(tmp_path / "moved.npz")
+    assert tj.Ensemble.load(tmp_path / "run").model == tj.models.mlp((4, 8, 6, 3))
+    assert call(capsys, "evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "moved.npz"))[0] == 0
+    for command in ("evaluate", "resume"):
+        code, _, err = call(capsys, command, str(tmp_path / "run"))
+        assert (code, "must be a file that exists" in err) == (2, True)

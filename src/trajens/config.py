@@ -23,12 +23,14 @@ class Config:
 
     `problem` is a name or a file that `datasets.load` reads; `s` is a number, a list of numbers (one group of chains
     each) or ``"a:b"``, which goes from a to b by equal factors during the first `anneal` epochs; `start` is the
-    directory of a run whose last paths this one starts from.
+    directory of a run whose last paths this one starts from. `sizes` of all layers are written down by a run, so that
+    its networks can be used without the data they were trained on.
     """
 
     problem: str
     model: str | None = None
     hidden: Any = None
+    sizes: Any = None
     activation: str | None = None
     loss: str | None = None
     num_data: int | None = None
@@ -65,7 +67,7 @@ class Config:
 
 OPTIONS = tuple(field.name for field in fields(Config))
 _TEXTS = ("problem", "model", "activation", "loss", "scan", "test", "start")
-_OF_NETWORKS = ("model", "hidden", "activation", "loss")
+_OF_NETWORKS = ("model", "hidden", "sizes", "activation", "loss")
 _OF_PERCEPTRON = ("num_data", "noise", "data_seed")
 _PERCEPTRON = {
     "num_data": 256,
@@ -96,7 +98,7 @@ def resolve(*layers: dict[str, Any]) -> Config:
     assert isinstance(problem, str)
     if problem not in PROBLEMS:
         require(
-            Path(problem).is_file(),
+            Path(problem).is_file() or "sizes" in chosen,
             f"problem must be one of {', '.join(PROBLEMS)} or a file with data, got '{problem}'; check the spelling.",
         )
         chosen["problem"] = str(Path(problem).resolve())
@@ -122,6 +124,8 @@ def _check_types(chosen: dict[str, Any]) -> None:
             wanted = ("a text", str)
         elif name == "pool":
             wanted = ("true or false", bool)
+        elif name == "sizes":
+            wanted = ("a list of numbers", list)
         elif name in ("s", "hidden"):
             wanted = ("a number, a text or a list of numbers", (int, float, str, list))
         elif name == "prior":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from trajens import datasets, models, schedule
 from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
-from trajens.config import PROBLEMS, Config, hidden_sizes, read_toml, resolve, tilts
+from trajens.config import Config, hidden_sizes, read_toml, resolve, tilts
 from trajens.datasets.arrays import Labelled
 from trajens.directory import RunDirectory, last_paths
 from trajens.errors import InputError, choice, integer, number, require
@@ -66,6 +67,8 @@ class Experiment:
         )
         if choice("model", config.model, MODELS) == "cnn":
             return models.cnn()
+        if config.sizes is not None:
+            return models.mlp(config.sizes, config.activation or "relu")
         x, y = self.data
         inputs, outputs = int(np.prod(x.shape[1:])), 1
         if self.loss == "cross-entropy":
@@ -183,7 +186,12 @@ class Experiment:
 
     def directory(self, path: Path, resume: bool = False) -> RunDirectory:
         """Where the run is kept."""
-        return RunDirectory(path, resume, self.config.checkpoint_seconds, self.config.to_toml())
+        config = self.config
+        if config.model in ("mlp", "linear"):
+            config = replace(
+                config, sizes=[int(self.model.layers[0].fan_in), *(n.shape[-1] for n in self.model.layers)]
+            )
+        return RunDirectory(path, resume, config.checkpoint_seconds, config.to_toml())
 
     @classmethod
     def load(cls, path: str | Path) -> Experiment:
@@ -194,10 +202,4 @@ class Experiment:
                 f"the directory must hold a run of 'trajens train', got '{path}' without config.toml; check the path, "
                 "or pass the model in Python."
             )
-        options = read_toml(file)
-        problem = options.get("problem")
-        require(
-            isinstance(problem, str) and (problem in PROBLEMS or Path(problem).is_file()),
-            f"the data of a run must be where they were, got no '{problem}' that '{file}' names; put them back.",
-        )
-        return cls(resolve(options))
+        return cls(resolve(read_toml(file)))

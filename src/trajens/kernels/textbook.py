@@ -25,7 +25,7 @@ def losses(theta: torch.Tensor, images: torch.Tensor, labels: torch.Tensor) -> t
     return f.cross_entropy(f.linear(h.flatten(1), w3.view(10, 32), b3), labels, reduction="none")
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
 def algorithm_1(
     path: torch.Tensor,
     images: torch.Tensor,
