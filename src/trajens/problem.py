@@ -113,6 +113,10 @@ def losses_of_pairs(
     return reference_losses(loss, data, theta_pairs, indices)
 
 
+compiled_losses_of_pairs = jax.jit(losses_of_pairs, static_argnums=0)
+"""`losses_of_pairs` for use outside of a compiled program."""
+
+
 def reference_losses(loss: Loss, data: Any, theta_pairs: jax.Array, indices: jax.Array) -> jax.Array:
     """The same by definition, for every lane and on every platform."""
     batches = jax.tree.map(lambda leaf: leaf[indices], data)

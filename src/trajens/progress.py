@@ -119,6 +119,30 @@ class ProgressBar:
         return Text("loss per model\n" + "\n".join(lines), no_wrap=True)
 
 
+class SeveralRuns:
+    """One bar over runs that follow each other, as a context; hand it to each as its `progress`."""
+
+    def __init__(self, epochs: int, label: str, is_shown: bool):
+        self._bar = ProgressBar(epochs, label=label) if is_shown else None
+        self._begin, self._before = time.perf_counter(), 0
+
+    def __call__(self, now: Progress) -> None:
+        if self._bar is not None:
+            seconds = time.perf_counter() - self._begin
+            self._bar(now._replace(epoch=self._before + now.epoch, seconds=seconds))
+
+    def finish(self, epochs: int) -> None:
+        """A run of so many epochs is through."""
+        self._before += epochs
+
+    def __enter__(self) -> SeveralRuns:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
 def _block(fill: float) -> str:
     """The character that fills this share of a cell."""
     return " " if not math.isfinite(fill) else _BARS[round(8 * min(max(fill, 0.0), 1.0))]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.errors import InputError, require
-from trajens.problem import losses_of_pairs
+from trajens.problem import compiled_losses_of_pairs
 from trajens.randomness import Key, Purpose, normal, words
 from trajens.target import Target
 
@@ -67,9 +67,6 @@ def _random_walk(key: Key, centre: jax.Array, spread: jax.Array, sigma: float, t
     return centre + jnp.cumsum(size * noise, axis=1)
 
 
-_losses = jax.jit(losses_of_pairs, static_argnums=0)
-
-
 def _as_array(initial: Any) -> np.ndarray:
     try:
         return np.asarray(initial, np.float32)
@@ -83,7 +80,7 @@ def _check_losses(target: Target, path: np.ndarray) -> None:
     models = path[:8].reshape(-1, path.shape[-1])[:64]
     pairs = np.concatenate([models, models[: len(models) % 2]]).reshape(-1, 2, path.shape[-1])
     some = np.tile(np.arange(min(problem.size, 256), dtype=np.int32), (len(pairs), 1))
-    losses = np.asarray(_losses(problem.loss, problem.data, pairs, some, np.ones(len(pairs), bool)))
+    losses = np.asarray(compiled_losses_of_pairs(problem.loss, problem.data, pairs, some, np.ones(len(pairs), bool)))
     bad = int((~np.isfinite(losses)).sum())
     require(
         bad == 0,

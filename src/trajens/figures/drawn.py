@@ -6,11 +6,14 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.table import Table
 
-from trajens.errors import InputError
+from trajens.errors import InputError, choice, integer
+from trajens.figures.style import require_matplotlib
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,15 @@ class Drawn:
     table: Table
     remarks: tuple[str, ...]
     files: tuple[Path, ...]
+
+
+def prepared(out: Path, scale: str | S, scales: dict[str, S], seed: int) -> tuple[Path, S, int]:
+    """Folder, scale and seed of a figure, checked before any time is spent on sampling; `scale` may be a name."""
+    named = next(iter(scales.values()))
+    chosen = scale if isinstance(scale, type(named)) else scales[choice("scale", scale, scales)]
+    seed = integer("seed", seed, 0, "any whole number in range will do", 2**32 - 1)
+    require_matplotlib()
+    return ready_folder(out), chosen, seed
 
 
 def ready_folder(out: Path) -> Path:

@@ -14,7 +14,6 @@ more epochs. s is no part of the program, so all groups of one tau share its com
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +24,9 @@ from rich import box
 from rich.table import Table
 
 import trajens as tj
-from trajens.errors import choice, integer
 from trajens.figures import style
-from trajens.figures.drawn import Drawn, ready_folder, write_csv
-from trajens.progress import Progress, ProgressBar
+from trajens.figures.drawn import Drawn, prepared, write_csv
+from trajens.progress import SeveralRuns
 
 _SIGMA = 0.1
 _CHUNK = 32
@@ -96,20 +94,14 @@ def figure_1c(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: 
     -------
     Drawn
     """
-    if not isinstance(scale, Scale):
-        scale = SCALES[choice("scale", scale, SCALES)]
-    seed = integer("seed", seed, 0, "any whole number in range will do", 2**32 - 1)
-    style.require_matplotlib()
-    out = ready_folder(out)
+    out, size, seed = prepared(out, scale, SCALES, seed)
     data = tj.datasets.perceptron()
-    points = sorted(_sample(data, scale, seed, progress))
-    files = (*_draw(data, scale, points, out / "figure_1c"), write_csv(points, out / "figure_1c.csv"))
+    points = sorted(_sample(data, size, seed, progress))
+    files = (*_draw(data, size, points, out / "figure_1c"), write_csv(points, out / "figure_1c.csv"))
     chi2 = float(np.mean([point.z**2 for point in points]))
     # z has Student's law: its error is itself measured, on few chains.
-    expected = f"{(scale.chains - 1) / (scale.chains - 3):.2f}" if scale.chains > 3 else "not defined"
-    remark = (
-        f"sum of z^2 / points = {chi2:.2f} for {len(points)} points; expected for {scale.chains} chains: {expected}"
-    )
+    expected = f"{(size.chains - 1) / (size.chains - 3):.2f}" if size.chains > 3 else "not defined"
+    remark = f"sum of z^2 / points = {chi2:.2f} for {len(points)} points; expected for {size.chains} chains: {expected}"
     return Drawn(_table(points), (remark,), files)
 
 
@@ -118,14 +110,7 @@ def _sample(data: tj.datasets.PerceptronData, scale: Scale, seed: int, progress:
     runs = [(tau, epochs, s) for tau in scale.taus for epochs, s in scale.groups]
     # Equal seeds would give runs of different tau or s the same random numbers.
     seeds = np.random.SeedSequence(seed).generate_state(len(runs))
-    bar = ProgressBar(sum(epochs for _, epochs, _ in runs), label="figure 1(c)") if progress else None
-    begin, before = time.perf_counter(), 0
-
-    def report(now: Progress) -> None:
-        if bar is not None:
-            bar(now._replace(epoch=before + now.epoch, seconds=time.perf_counter() - begin))
-
-    try:
+    with SeveralRuns(sum(epochs for _, epochs, _ in runs), "figure 1(c)", progress) as report:
         for (tau, epochs, s), run_seed in zip(runs, seeds, strict=True):
             run = tj.sample(
                 tj.Target(problem, tau, _SIGMA, np.repeat(s, scale.chains)),
@@ -139,12 +124,9 @@ def _sample(data: tj.datasets.PerceptronData, scale: Scale, seed: int, progress:
                 records=60,
                 progress=report,
             )
-            before += epochs
+            report.finish(epochs)
             for i, value in enumerate(s):
                 yield _point(data, run, tau, value, np.arange(scale.chains) + i * scale.chains)
-    finally:
-        if bar is not None:
-            bar.close()
 
 
 def _move(data: tj.datasets.PerceptronData, tau: int, smallest_s: float) -> tj.Mixture:

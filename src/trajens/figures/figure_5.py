@@ -22,11 +22,10 @@ from rich import box
 from rich.table import Table
 
 import trajens as tj
-from trajens.errors import choice, integer
 from trajens.figures import style
-from trajens.figures.drawn import Drawn, ready_folder, write_csv
+from trajens.figures.drawn import Drawn, prepared, write_csv
 from trajens.moves.base import Site
-from trajens.problem import losses_of_pairs
+from trajens.problem import compiled_losses_of_pairs
 from trajens.randomness import fold_in, key_of
 
 _S, _SIGMA, _BATCH = 50.0, 0.05, 240
@@ -82,14 +81,10 @@ def figure_5(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: b
     -------
     Drawn
     """
-    if not isinstance(scale, Scale):
-        scale = SCALES[choice("scale", scale, SCALES)]
-    seed = integer("seed", seed, 0, "any whole number in range will do", 2**32 - 1)
-    style.require_matplotlib()
-    out = ready_folder(out)
-    sampled = list(_sample(scale, seed, progress))
+    out, size, seed = prepared(out, scale, SCALES, seed)
+    sampled = list(_sample(size, seed, progress))
     points = [point for point, _ in sampled]
-    files = (*_draw(scale, sampled, out / "figure_5"), write_csv(points, out / "figure_5.csv"))
+    files = (*_draw(size, sampled, out / "figure_5"), write_csv(points, out / "figure_5.csv"))
     remark = f"every histogram has {len(sampled[0][1])} disjoint batches of {_BATCH} images, of one proposal"
     return Drawn(_table(points), (remark,), files)
 
@@ -97,8 +92,12 @@ def figure_5(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: b
 def batch_means(differences: np.ndarray, batch: int = _BATCH) -> np.ndarray:
     """Means over disjoint batches, in the order of the data, in units of their standard error around their mean."""
     means = differences[: len(differences) // batch * batch].reshape(-1, batch).mean(1)
-    error = differences.std(ddof=1) * np.sqrt((1 / batch) * (1 - batch / len(differences)))
-    return np.asarray((means - differences.mean()) / error)
+    return np.asarray((means - differences.mean()) / standard_error(differences, batch))
+
+
+def standard_error(differences: np.ndarray, batch: int = _BATCH) -> float:
+    """Rho, that of the mean over one batch drawn without replacement."""
+    return float(differences.std(ddof=1) * np.sqrt((1 / batch) * (1 - batch / len(differences))))
 
 
 def _sample(scale: Scale, seed: int, progress: bool) -> Iterator[tuple[Point, np.ndarray]]:
@@ -117,7 +116,8 @@ def _sample(scale: Scale, seed: int, progress: bool) -> Iterator[tuple[Point, np
             else:
                 run = run.extend(epoch - run.epochs, records=1, progress=progress)
             deltas = _differences(target, move, run.paths[0], seed, epoch)
-            yield _point(tau, epoch, float(run.records["loss"][0, -1]), deltas), batch_means(deltas)
+            means = batch_means(deltas)
+            yield _point(tau, epoch, float(run.records["loss"][0, -1]), deltas, means), means
 
 
 def _differences(target: tj.Target, move: tj.SingleSite, path: np.ndarray, seed: int, epoch: int) -> np.ndarray:
@@ -129,23 +129,22 @@ def _differences(target: tj.Target, move: tj.SingleSite, path: np.ndarray, seed:
     pairs = np.stack([path[t], new])[None]
     problem = target.problem
     indices = np.arange(problem.size, dtype=np.int32)[None]
-    losses = jax.jit(losses_of_pairs, static_argnums=0)(problem.loss, problem.data, pairs, indices, np.ones(1, bool))
+    losses = compiled_losses_of_pairs(problem.loss, problem.data, pairs, indices, np.ones(1, bool))
     both = np.asarray(losses, np.float64)[0]
     return np.asarray(-_S * (both[1] - both[0]))
 
 
-def _point(tau: int, epoch: int, loss: float, deltas: np.ndarray) -> Point:
+def _point(tau: int, epoch: int, loss: float, deltas: np.ndarray, means: np.ndarray) -> Point:
     from scipy import stats
 
-    rho = deltas.std(ddof=1) * np.sqrt((1 / _BATCH) * (1 - _BATCH / len(deltas)))
+    rho = standard_error(deltas)
     skewness = float(stats.skew(deltas))
-    means = batch_means(deltas)
     return Point(
         tau,
         epoch,
         loss,
         float(deltas.mean()),
-        float(rho),
+        rho,
         skewness,
         float(abs(skewness) * rho**3 / np.sqrt(_BATCH) / 12),
         float(means.std(ddof=1)),

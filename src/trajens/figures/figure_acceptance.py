@@ -11,7 +11,6 @@ there, so every shortcut shows.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +23,9 @@ from rich.table import Table
 import trajens as tj
 from trajens.acceptance import AcceptanceTest
 from trajens.acceptance.correction import correction_table
-from trajens.errors import choice, integer
 from trajens.figures import style
-from trajens.figures.drawn import Drawn, ready_folder, write_csv
-from trajens.progress import Progress, ProgressBar
+from trajens.figures.drawn import Drawn, prepared, write_csv
+from trajens.progress import SeveralRuns
 
 _TAU, _SIGMA, _S, _CHUNK = 4, 0.1, 150.0, 16
 _CURVES = (("ridge", 1.0), ("lp", 1.0), ("lp", 1.2), ("lp", 1.3))
@@ -86,14 +84,10 @@ def figure_acceptance(out: Path, scale: str | Scale = "quick", seed: int = 0, pr
     -------
     Drawn
     """
-    if not isinstance(scale, Scale):
-        scale = SCALES[choice("scale", scale, SCALES)]
-    seed = integer("seed", seed, 0, "any whole number in range will do", 2**32 - 1)
-    style.require_matplotlib()
-    out = ready_folder(out)
-    points = list(_sample(scale, seed, progress))
+    out, size, seed = prepared(out, scale, SCALES, seed)
+    points = list(_sample(size, seed, progress))
     files = (*_draw(points, out / "figure_acceptance"), write_csv(points, out / "figure_acceptance.csv"))
-    remark = f"biases are relative to the exact excess loss; errors are standard errors over {scale.chains} chains"
+    remark = f"biases are relative to the exact excess loss; errors are standard errors over {size.chains} chains"
     return Drawn(_table(points), (remark,), files)
 
 
@@ -109,14 +103,7 @@ def _sample(scale: Scale, seed: int, progress: bool) -> Iterator[Point]:
     exact = tj.exact.perceptron(data.x, data.y, _TAU, _SIGMA, _S)
     target = tj.Target(data.problem(), _TAU, _SIGMA, _S)
     runs = tests()
-    bar = ProgressBar(scale.epochs * len(runs), label="acceptance") if progress else None
-    begin, before = time.perf_counter(), 0
-
-    def report(now: Progress) -> None:
-        if bar is not None:
-            bar(now._replace(epoch=before + now.epoch, seconds=time.perf_counter() - begin))
-
-    try:
+    with SeveralRuns(scale.epochs * len(runs), "acceptance", progress) as report:
         for name, test in runs.items():
             run = tj.sample(
                 target,
@@ -129,7 +116,7 @@ def _sample(scale: Scale, seed: int, progress: bool) -> Iterator[Point]:
                 records=max(2, scale.epochs // 100),
                 progress=report,
             )
-            before += scale.epochs
+            report.finish(scale.epochs)
             m = run.summary()
             yield Point(
                 name,
@@ -140,9 +127,6 @@ def _sample(scale: Scale, seed: int, progress: bool) -> Iterator[Point]:
                 m["batch_size"],
                 m["batch_size"] / m["acceptance"],
             )
-    finally:
-        if bar is not None:
-            bar.close()
 
 
 def _draw(points: list[Point], stem: Path) -> tuple[Path, Path]:

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cnn.h"
-#include "xla/ffi/api/ffi.h"
+#include "cnn_ffi.h"
 
 namespace ffi = xla::ffi;
 
@@ -70,13 +70,7 @@ ffi::Error LossesOfPairs(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> pairs, ffi:
                          ffi::ResultBuffer<ffi::F32> losses) {
   const auto shape = indices.dimensions();
   const auto image_shape = images.dimensions();
-  const auto pair_shape = pairs.dimensions();
-  if (shape.size() != 2 || pair_shape.size() != 3 || pair_shape[0] != shape[0] || pair_shape[1] != 2 ||
-      pair_shape[2] != kParameters || image_shape.size() != 3 || image_shape[1] != kSide || image_shape[2] != kSide ||
-      static_cast<std::int64_t>(labels.element_count()) != image_shape[0] ||
-      static_cast<std::int64_t>(is_active.element_count()) != shape[0]) {
-    return ffi::Error::InvalidArgument("shapes must be (lanes, 2, 1906), (N, 28, 28), (N,), (lanes, m), (lanes,)");
-  }
+  if (ffi::Error error = CheckShapes(pairs, images, labels, indices, is_active); error.failure()) return error;
   auto work = std::make_shared<Work>();
   for (std::int64_t lane = 0; lane < shape[0]; ++lane) {
     float* out = losses->typed_data() + lane * 2 * shape[1];

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "cnn_ffi.h"
 #include "cnn_launch.cuh"
-#include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
 
@@ -17,13 +17,7 @@ ffi::Error LossesOfPairs(cudaStream_t stream, ffi::Buffer<ffi::F32> pairs, ffi::
                          ffi::ResultBuffer<ffi::F32> losses) {
   const auto shape = indices.dimensions();
   const auto image_shape = images.dimensions();
-  const auto pair_shape = pairs.dimensions();
-  if (shape.size() != 2 || pair_shape.size() != 3 || pair_shape[0] != shape[0] || pair_shape[1] != 2 ||
-      pair_shape[2] != kParameters || image_shape.size() != 3 || image_shape[1] != kSide || image_shape[2] != kSide ||
-      static_cast<std::int64_t>(labels.element_count()) != image_shape[0] ||
-      static_cast<std::int64_t>(is_active.element_count()) != shape[0]) {
-    return ffi::Error::InvalidArgument("shapes must be (lanes, 2, 1906), (N, 28, 28), (N,), (lanes, m), (lanes,)");
-  }
+  if (ffi::Error error = CheckShapes(pairs, images, labels, indices, is_active); error.failure()) return error;
   const std::int64_t lanes = shape[0], m = shape[1];
   if (lanes == 0 || m == 0) return ffi::Error::Success();
   if (image_shape[0] == 0) return ffi::Error::InvalidArgument("there must be at least one image");
