@@ -2,6 +2,9 @@
 
     python benchmarks/paper_scale.py results/mnist paper-32:60 grid-8:40 ours-32:200
 
+Runs follow one another, or go on all at once with ``--together``: few lanes leave most of a GPU idle, so under
+NVIDIA's multi-process service (``nvidia-cuda-mps-control -d``) several runs take little longer than one.
+
 A run that was stopped goes on where it was; one that is complete is left alone. Stages of one run (``ours``) follow
 each other: each starts from the last paths of the one before. Runs stop by the signal that makes `trajens train` save
 itself, so nothing is lost when the time is up.
@@ -14,22 +17,44 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from trajens.signals import STOPPED
 
 TAUS = (1, 2, 4, 8, 16, 32)
 PAPER = "--prior flat --test paper --sigma 0.05 --fraction 0.25 --chunk 240 --scan checkerboard --repeats 4 --chains 6"
-STAGES = (
-    # s, mask, chunk, epochs per model. The mask shrinks as s grows, so that acceptance stays between 0.2 and 0.5.
-    ("20:60", 0.25, 120, 15_000),
-    ("60:200", 0.12, 240, 60_000),
-    ("200:500", 0.05, 480, 200_000),
-    ("500:1500", 0.02, 960, 400_000),
-    ("1500", 0.02, 960, 400_000),
-    ("1500:3000", 0.01, 1920, 93_750),
-    ("3000:6000", 0.005, 1920, 81_250),
-)
+# Epochs per model of the grid; batches of short paths are the largest, and their epochs the slowest.
+GRID = {1: 300_000, 2: 300_000, 4: 300_000, 8: 300_000, 16: 100_000, 32: 60_000}
+# Chunks evaluated at once, which changes the speed alone.
+AHEAD = {1: 8, 2: 8, 4: 8, 8: 4, 16: 4, 32: 2}
+# tau -> chains, and the stages: s, mask, chunk, epochs per model. The mask shrinks as s grows, so that acceptance stays
+# between 0.2 and 0.5.
+STAGES = {
+    32: (
+        1,
+        (
+            ("20:60", 0.25, 120, 15_000),
+            ("60:200", 0.12, 240, 60_000),
+            ("200:500", 0.05, 480, 200_000),
+            ("500:1500", 0.02, 960, 400_000),
+            ("1500", 0.02, 960, 400_000),
+            ("1500:3000", 0.01, 1920, 93_750),
+            ("3000:6000", 0.005, 1920, 81_250),
+        ),
+    ),
+    64: (
+        2,
+        (
+            ("20:60", 0.25, 120, 12_000),
+            ("60:200", 0.12, 240, 48_000),
+            ("200:500", 0.05, 480, 150_000),
+            ("500:1500", 0.02, 960, 250_000),
+            ("1500:3000", 0.01, 1920, 75_000),
+            ("3000:6000", 0.005, 1920, 80_000),
+        ),
+    ),
+}
 
 
 def stages_of(name: str) -> list[tuple[str, str]]:
@@ -37,18 +62,20 @@ def stages_of(name: str) -> list[tuple[str, str]]:
     kind, _, text = name.partition("-")
     tau = int(text)
     if kind == "paper":
-        return [(name, f"--tau {tau} --s 50 --epochs 4e7 --records 400 {PAPER}")]
+        return [(name, f"--tau {tau} --s 50 --epochs 4e6 --burn-in 2e6 --records 200 --ahead {AHEAD[tau]} {PAPER}")]
     if kind == "grid":
-        epochs = 300_000 * tau
-        return [(name, f"--tau {tau} --s 5,10,20,50,100 --epochs {epochs} --records 100 {PAPER}")]
+        epochs = GRID[tau] * tau
+        options = f"--epochs {epochs} --burn-in {epochs // 2} --records 100 --ahead {AHEAD[tau]}"
+        return [(name, f"--tau {tau} --s 5,10,20,50,100 {options} {PAPER}")]
     if kind == "ours":
         stages = []
-        for i, (s, mask, chunk, per_model) in enumerate(STAGES):
+        chains, parts = STAGES[tau]
+        for i, (s, mask, chunk, per_model) in enumerate(parts):
             epochs = per_model * tau
             burn_in = int(0.95 * epochs)
             options = (
                 f"--tau {tau} --s {s} --sigma 0.05 --prior 0.3 --fraction {mask} --chunk {chunk} --test penalty --pool "
-                f"--scan checkerboard --chains 1 --epochs {epochs} --burn-in {burn_in} --records 40"
+                f"--scan checkerboard --chains {chains} --epochs {epochs} --burn-in {burn_in} --records 40"
             )
             stages.append((f"{name}-stage-{i + 1}", options))
         return stages
@@ -60,17 +87,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("runs", nargs="+", metavar="NAME:SECONDS")
+    parser.add_argument("--together", action="store_true", help="all runs at once")
     given = parser.parse_args()
-    for run in given.runs:
-        name, _, seconds = run.partition(":")
-        end = time.monotonic() + float(seconds)
-        previous: Path | None = None
-        for folder, options in stages_of(name):
-            path = given.out / folder
-            is_complete = continue_run(path, options, previous, end)
-            previous = path
-            if not is_complete:
-                break
+    with ThreadPoolExecutor(len(given.runs) if given.together else 1) as pool:
+        # Reading the results raises what went wrong in a thread.
+        list(pool.map(lambda run: continue_stages(given.out, run), given.runs))
+
+
+def continue_stages(out: Path, run: str) -> None:
+    """Go on with the stages of NAME:SECONDS until the time is up."""
+    name, _, seconds = run.partition(":")
+    end = time.monotonic() + float(seconds)
+    previous: Path | None = None
+    for folder, options in stages_of(name):
+        path = out / folder
+        is_complete = continue_run(path, options, previous, end)
+        previous = path
+        if not is_complete:
+            break
 
 
 def continue_run(path: Path, options: str, start: Path | None, end: float) -> bool:

@@ -66,6 +66,19 @@ def test_paths_do_not_depend_on_block_sizes(monkeypatch):
 
 
 @every_setting
+@pytest.mark.parametrize("ahead", [3, 17])
+def test_a_run_does_not_depend_on_how_many_chunks_are_evaluated_at_once(settings, ahead):
+    # 17 chunks are more than all data.
+    one_by_one, at_once = sample(**settings), sample(ahead=ahead, **settings)
+    np.testing.assert_array_equal(one_by_one.paths, at_once.paths)
+    for name in ("acceptance", "data_used", "batch_size", "all data", "cut off"):
+        np.testing.assert_array_equal(one_by_one.records[name], at_once.records[name], err_msg=name)
+    # A sum of single-precision numbers, whose rounding is the compiler's.
+    deciding = (run.records["loss_deciding"] for run in (one_by_one, at_once))
+    np.testing.assert_allclose(*deciding, rtol=1e-5)
+
+
+@every_setting
 def test_paths_do_not_depend_on_the_number_of_devices(settings):
     devices = jax.devices()
     assert len(devices) == 4

@@ -51,6 +51,7 @@ class Config:
     chunk: int | None = None
     rho: float | None = None
     pool: bool | None = None
+    ahead: int = 1
     epochs: int = 400_000
     burn_in: int | None = None
     chains: int = 1

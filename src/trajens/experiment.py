@@ -182,6 +182,7 @@ class Experiment:
             "scan": self.scan,
             "initial": None if is_resumed else self.initial,
             "records": config.records,
+            "ahead": config.ahead,
         }
 
     def directory(self, path: Path, resume: bool = False) -> RunDirectory:

@@ -45,6 +45,8 @@ class Program:
     schedule: Schedule | None
     looks_every: int = 1
     """Iterations between two looks at whether all lanes have arrived, which is work for nothing after they have."""
+    ahead: int = 1
+    """Chunks evaluated at once, of which a decision uses as many as it would have asked for one by one."""
 
     @property
     def lanes(self) -> int:
@@ -58,8 +60,13 @@ class Program:
 
     @property
     def chunk(self) -> int:
-        """Examples per iteration and lane."""
+        """Examples a batch grows by."""
         return self.test.chunk_size(self.size)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks per iteration and lane; one where a proposal takes several iterations for its models."""
+        return self.ahead if self.span == 1 else 1
 
 
 class Inputs(NamedTuple):
@@ -139,15 +146,13 @@ def advance(program: Program, inputs: Inputs, state: State, stop: jax.Array) -> 
 
 
 def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> _Work:
-    """Take a chunk, judge, apply, and go on to the next task."""
+    """Take a chunk or several, judge, apply, and go on to the next task."""
     state, lanes, task, _ = work
     old = jnp.take_along_axis(state.path, (task.site.first + lanes.row)[..., None], axis=1)
     new = jnp.take_along_axis(task.proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
-    losses, is_valid = _take_chunk(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
-    lanes, is_last_row = _accumulate(lanes, task, losses, is_valid)
+    losses, is_valid = _evaluate(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
     slot = task.site.kind * program.tau + task.site.first
-    verdict, skew = _judge(program, inputs, state, task, lanes, slot)
-    verdict = _refuse_what_is_not_finite(verdict, is_last_row, losses, is_valid, new)
+    lanes, verdict, skew = _look(program, inputs, state, task, lanes, losses, is_valid, new, slot)
     is_decided = task.is_active & verdict.is_decided
     is_accepted = is_decided & verdict.is_accepted
 
@@ -184,24 +189,54 @@ def _assign(program: Program, inputs: Inputs, state: State, lanes: _Lanes, stop:
 
     propose: Callable[..., Proposal] = lambda key, path, site: program.move.propose(key, path, site, inputs.law)  # noqa: E731
     proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0)))(key, state.path, site)
-    # Only the last chunk can reach beyond the data; what does is not counted.
-    indices = jnp.minimum(lanes.moments.n[..., None] + jnp.arange(program.chunk), program.size - 1)
+    # Only the last chunks can reach beyond the data; what does is not counted.
+    reach = jnp.arange(program.chunks * program.chunk)
+    indices = jnp.minimum(lanes.moments.n[..., None] + reach, program.size - 1)
     if not program.test.takes_all_data:
         pair = words(key, Purpose.BATCH, 2)
         indices = permute(Key(pair[..., 0], pair[..., 1]), indices, program.size)
     return _Task(key, site, epoch, is_active, exists, proposal, indices)
 
 
-def _take_chunk(
+def _evaluate(
     program: Program, inputs: Inputs, task: _Task, lanes: _Lanes, pair: jax.Array
 ) -> tuple[jax.Array, jax.Array | None]:
-    """Losses (chains, lanes, 2, m) of both models on the next m examples, and which of them exist."""
+    """Losses (chains, lanes, 2, chunks, m) of both models on the next chunks, and which of the examples exist."""
     flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
     losses = losses_of_pairs(program.loss, inputs.data, flat(pair), flat(task.indices), flat(task.is_active))
+    shape, parts = task.indices.shape[:2], (program.chunks, program.chunk)
     is_valid = None
     if program.size % program.chunk:
-        is_valid = lanes.moments.n[..., None] + jnp.arange(program.chunk) < program.size
-    return losses.reshape(*task.indices.shape[:2], 2, program.chunk), is_valid
+        reach = jnp.arange(program.chunks * program.chunk)
+        is_valid = (lanes.moments.n[..., None] + reach < program.size).reshape(*shape, *parts)
+    return losses.reshape(*shape, 2, *parts), is_valid
+
+
+def _look(
+    program: Program,
+    inputs: Inputs,
+    state: State,
+    task: _Task,
+    lanes: _Lanes,
+    losses: jax.Array,
+    is_valid: jax.Array | None,
+    new: jax.Array,
+    slot: jax.Array,
+) -> tuple[_Lanes, Verdict, jax.Array]:
+    """Count the chunks one after the other, up to the first after which the test decides."""
+    seen = None
+    for j in range(program.chunks):
+        chunk, exists = losses[..., j, :], None if is_valid is None else is_valid[..., j, :]
+        grown, is_last_row = _accumulate(lanes if seen is None else seen[0], task, chunk, exists)
+        verdict, skew = _judge(program, inputs, state, task, grown, slot)
+        verdict = _refuse_what_is_not_finite(verdict, is_last_row, chunk, exists, new)
+        now = grown, verdict, skew
+        if seen is not None:
+            is_over = seen[1].is_decided
+            now = jax.tree.map(lambda a, b, is_over=is_over: jnp.where(_lift(is_over, a), a, b), seen, now)
+        seen = now
+    assert seen is not None
+    return seen
 
 
 def _accumulate(lanes: _Lanes, task: _Task, losses: jax.Array, is_valid: jax.Array | None) -> tuple[_Lanes, jax.Array]:

@@ -27,6 +27,7 @@ class Settings:
     scan: Scan
     keep_paths: bool
     devices: tuple[jax.Device, ...]
+    ahead: int = 1
 
     @property
     def learn_until(self) -> int:
@@ -45,6 +46,7 @@ class Settings:
             self.scan,
             target.schedule,
             looks_every(self.devices[0]),
+            self.ahead,
         )
 
 

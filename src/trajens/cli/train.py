@@ -100,6 +100,9 @@ def train(
             show_default="no-pool",
         ),
     ] = None,
+    ahead: Annotated[
+        Any, _whole("Acceptance test", "Chunks evaluated at once; 4 to 8 pays on a GPU with few lanes.", "1")
+    ] = None,
     epochs: Annotated[Any, _whole("Run", "Proposals per chain, burn-in included.", "4e5; perceptron: 2e5")] = None,
     burn_in: Annotated[Any, _whole("Run", "Epochs left out of averages.", "a fifth")] = None,
     chains: Annotated[Any, _whole("Run", "Independent chains.", "1; perceptron: 64")] = None,
