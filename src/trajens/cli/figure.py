@@ -6,25 +6,41 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.table import Table
 
 from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import whole
 from trajens.errors import choice
-from trajens.figures import FIGURES
+from trajens.figures import FIGURES, Drawn
+from trajens.figures.claims import Z
 
 
 def figure(
-    name: Annotated[str, typer.Argument(help=f"Which one: {', '.join(FIGURES)}.", show_default=False)],
+    name: Annotated[str, typer.Argument(help=f"Which one: {', '.join(FIGURES)} or all.", show_default=False)],
     scale: Annotated[str, typer.Option(help="How much to sample; quick takes about a minute on two cores.")] = "quick",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where pictures and numbers are written.")] = Path("figures"),
     seed: Annotated[Any, typer.Option(metavar="N", parser=whole, help="Seed of the random numbers.")] = 0,
 ) -> None:
     """Sample, print and draw a figure of the paper."""
-    choice("figure", name, FIGURES)
+    names = list(FIGURES) if name == "all" else [choice("figure", name, [*FIGURES, "all"])]
     use_all_cores()
-    drawn = FIGURES[name](out, scale=scale, seed=seed, progress=True)
     console = Console()
+    for each in names:
+        _show(console, FIGURES[each](out, scale=scale, seed=seed, progress=True))
+
+
+def _show(console: Console, drawn: Drawn) -> None:
     console.print(drawn.table)
-    for line in (*drawn.remarks, *(f"wrote {path}" for path in drawn.files)):
+    for line in drawn.remarks:
         console.print(line, highlight=False, soft_wrap=True)
+    if drawn.claims:
+        table = Table(title=f"claims; equal or different means within or beyond {Z:g} errors", box=box.SIMPLE_HEAD)
+        for heading in ("claim", "value", "error", "", "", "verdict"):
+            table.add_column(heading, justify="right" if heading in ("value", "error") else "left")
+        for c in drawn.claims:
+            table.add_row(c.claim, f"{c.value:.4g}", f"{c.error:.2g}", c.relation, f"{c.reference:.4g}", c.verdict)
+        console.print(table)
+    for path in drawn.files:
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)

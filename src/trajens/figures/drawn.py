@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from rich.table import Table
 
 from trajens.errors import InputError, choice, integer
+from trajens.figures.claims import Claim
 from trajens.figures.style import require_matplotlib
 
 S = TypeVar("S")
@@ -27,11 +28,14 @@ class Drawn:
     remarks : tuple of str
         Lines to print below it.
     files : tuple of Path
+    claims : tuple of Claim
+        What the figure says about the paper's claims; also in ``claims.json``.
     """
 
     table: Table
     remarks: tuple[str, ...]
     files: tuple[Path, ...]
+    claims: tuple[Claim, ...] = ()
 
 
 def prepared(out: Path, scale: str | S, scales: dict[str, S], seed: int) -> tuple[Path, S, int]:
