@@ -1,6 +1,6 @@
 """The paper's perceptron: a straight line with slope m and constant c, theta = (m, c).
 
-    x_i = (u_i, 1), u ~ U(0, 1);  y_i = m u_i + c + noise,  m ~ U(-1, 1), c ~ U(-2, 0);  l_i = (y_i - theta.x_i)^2 / 2
+x_i = (u_i, 1), u ~ U(0, 1);  y_i = m u_i + c + noise,  m ~ U(-1, 1), c ~ U(-2, 0);  l_i = (y_i - theta.x_i)^2 / 2
 """
 
 from __future__ import annotations
