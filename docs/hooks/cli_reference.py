@@ -50,7 +50,7 @@ def _section(name: str, command: Any) -> Iterator[str]:
             if p.rich_help_panel == panel:
                 names = " ".join(f"`{n}`" for n in (*p.opts, *p.secondary_opts))
                 value = "" if p.is_flag else f" `{_metavar(p)}`"
-                yield f"| {names}{value.replace('|', chr(92) + '|')} | {_cell(p.help)} | {_default(p)} |"
+                yield f"| {names}{value} | {_cell(p.help)} | {_default(p)} |"
         yield ""
 
 
