@@ -32,7 +32,7 @@ lint: install
 # The documentation, into build/site. Any warning is an error.
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
-	@echo "open build/site/index.html, or run $(BIN)/mkdocs serve"
+	@echo "open build/site/index.html; to search, which needs a server: $(BIN)/mkdocs serve"
 
 $(VENV)/.docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
