@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: install demo test lint sanitize gpu bench clean
+.PHONY: install demo test lint docs sanitize gpu bench clean
 
 install: $(VENV)/.installed
 
@@ -28,6 +28,15 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The documentation, into build/site. Any warning is an error.
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+	@echo "open build/site/index.html; to search, which needs a server: $(BIN)/mkdocs serve"
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
 
 # The kernel under the address and undefined-behaviour sanitizers, on the kernel's own tests.
 sanitize: install

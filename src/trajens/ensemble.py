@@ -1,7 +1,7 @@
 """A path used for prediction: tau models that vote, or whose probabilities are averaged.
 
-vote:  the class most models choose, ties to the smallest label
-mean:  p(k | x) = (1/tau) sum_t p_t(k | x)
+- vote: the class most models choose, ties to the smallest label
+- mean: p(k | x) = (1/tau) sum_t p_t(k | x)
 """
 
 from __future__ import annotations

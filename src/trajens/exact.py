@@ -29,7 +29,7 @@ class ExactPaths:
     Attributes
     ----------
     loss : float
-        <L> / tau, the mean loss per model.
+        ``<L> / tau``, the mean loss per model.
     variance : float
         Var L of the path loss L = sum_t L(theta_t).
     log_z : float
@@ -49,7 +49,7 @@ class ExactPaths:
 
     @property
     def excess(self) -> float:
-        """<L> / tau - L_min."""
+        """``<L> / tau - L_min``."""
         return self.loss - self.minimum
 
 
@@ -58,10 +58,18 @@ def perceptron(x: Any, y: Any, tau: int, sigma: float, s: float, prior: float | 
 
     Parameters
     ----------
-    x : (N, D), y : (N,)
-        Data of l_i = (y_i - theta.x_i)^2 / 2.
-    tau, sigma, s, prior
-        As in `Target`; s is one number, > 0 for a flat prior.
+    x : (N, D)
+        Inputs.
+    y : (N,)
+        Labels.
+    tau : int
+        Models in a path.
+    sigma : float
+        Standard deviation of a step.
+    s : float
+        One number, > 0 for a flat prior.
+    prior : None or float
+        Standard deviation of the first model; None is flat.
 
     Returns
     -------

@@ -53,7 +53,7 @@ class Steps:
 
 
 def linear(start: float, stop: float, epochs: int) -> Ramp:
-    """S goes from `start` to `stop` in equal steps during `epochs`, then stays."""
+    """From `start` to `stop` in equal steps during `epochs`, then constant."""
     return Ramp(
         _tilt("start of the schedule", start),
         _tilt("stop of the schedule", stop),
@@ -63,7 +63,7 @@ def linear(start: float, stop: float, epochs: int) -> Ramp:
 
 
 def exponential(start: float, stop: float, epochs: int) -> Ramp:
-    """S goes from `start` to `stop` by equal factors during `epochs`, then stays."""
+    """From `start` to `stop` by equal factors during `epochs`, then constant."""
     return Ramp(
         number("start of the schedule", start, "an exponential schedule cannot start at 0", above=0.0),
         number("stop of the schedule", stop, "an exponential schedule cannot end at 0", above=0.0),

@@ -1,0 +1,80 @@
+"""The documentation is true: its code runs, its commands and options exist, and so do the tests it names."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from trajens.cli import app
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+OPTIONAL = ("flax", "equinox")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(text, language):
+    """Code of a language; commands have none."""
+    return [code for name, code in BLOCK.findall(text) if name == language]
+
+
+def sections():
+    """Code of every section with Python in it; what stands before the first section is run before each of them."""
+    for page in PAGES:
+        first, *rest = re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        before = blocks(first, "python")
+        for section in rest:
+            if code := blocks(section, "python"):
+                yield pytest.param("\n".join(before + code), id=f"{page.stem}: {section.splitlines()[0]}")
+
+
+def cli_reference():
+    """The hook of MkDocs, which is no part of a package."""
+    spec = importlib.util.spec_from_file_location("cli_reference", ROOT / "docs" / "hooks" / "cli_reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("code", list(sections()))
+def test_the_code_of_a_section_runs(code, tmp_path, monkeypatch):
+    for package in OPTIONAL:
+        if re.search(rf"^import {package}\b", code, re.MULTILINE):
+            pytest.importorskip(package, reason=f"{package} is not installed, and no dependency of trajens")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "docs", "exec"), {"__name__": "docs"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_and_their_options_exist(page):
+    known = dict(cli_reference().commands(get_command(app)))
+    for block in blocks(page.read_text(encoding="utf-8"), ""):
+        for line in block.replace("\\\n", " ").splitlines():
+            if not line.startswith("trajens "):
+                continue
+            name = max((name for name in known if f"{line} ".startswith(f"{name} ")), key=len, default=None)
+            assert name is not None, line
+            accepted = {o for p in known[name].params for o in (*p.opts, *p.secondary_opts)}
+            assert set(re.findall(r"(?<=\s)--[a-z-]+", line)) <= accepted, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_tests_that_are_named_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for file, function in re.findall(r"(tests/[\w/]+\.py)(?:::(\w+))?", text):
+        assert (ROOT / file).is_file(), file
+        assert not function or f"def {function}(" in (ROOT / file).read_text(encoding="utf-8"), function
+
+
+def test_every_command_and_option_is_in_the_reference():
+    hook = cli_reference()
+    page = hook.on_page_markdown((ROOT / "docs" / "cli.md").read_text(encoding="utf-8"))
+    assert hook.PLACE not in page
+    for name, command in hook.commands(get_command(app)):
+        section = page.split(f"## {name}\n")[1].split("\n## ")[0]
+        assert command.help in section
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert all(f"`{option}`" in section for option in parameter.opts), parameter.name
