@@ -11,9 +11,12 @@ import argparse
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
-from trajens.checkpoint import checkpoints, load_newest
-from trajens.ensemble import Ensemble
+import numpy as np
+
+from trajens.checkpoint import checkpoints, load_newest, save
+from trajens.ensemble import Ensemble, scores
 from trajens.experiment import Experiment
 
 _LINES = 400
@@ -27,18 +30,22 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--commit", required=True)
     parser.add_argument("--evaluate", action="store_true", help="on the test set, every chain")
+    parser.add_argument(
+        "--half", action="store_true", help="keep paths in half precision; such a run cannot be resumed"
+    )
     given = parser.parse_args()
     for run in given.runs:
-        collect(run, given.out / run.name, given.commit, given.evaluate)
+        collect(run, given.out / run.name, given.commit, given.evaluate, given.half)
 
 
-def collect(run: Path, out: Path, commit: str, is_evaluated: bool) -> None:
+def collect(run: Path, out: Path, commit: str, is_evaluated: bool, is_half: bool) -> None:
     """One run."""
     out.mkdir(parents=True, exist_ok=True)
     arrays = load_newest(run)
     if arrays is None:
         raise SystemExit(f"{run} has no checkpoint")
-    shutil.copy(checkpoints(run)[0], out)
+    for old in checkpoints(out):
+        old.unlink()
     config = (run / "config.toml").read_text().splitlines(keepends=True)
     (out / "config.toml").write_text("".join(line for line in config if not line.startswith("start =")))
     experiment = Experiment.load(out)
@@ -57,17 +64,28 @@ def collect(run: Path, out: Path, commit: str, is_evaluated: bool) -> None:
         "chains": chains,
         "seconds": round(float(arrays["seconds"]), 1),
         "starts": len(sessions),
-        **{
-            name: sessions[-1][name]
-            for name in ("trajens", "python", "jax", "numpy", "system", "devices", "loss_kernel")
-        },
+        **{name: sessions[-1][name] for name in _MADE_WITH},
     }
     (out / "about.json").write_text(json.dumps(about, indent=1) + "\n")
     if is_evaluated and experiment.test_data is not None:
-        x, y = experiment.test_data
-        scores = [Ensemble.load(run, chain, experiment.model).evaluate(x, y) for chain in range(chains)]
-        (out / "evaluation.json").write_text(json.dumps(scores, indent=1) + "\n")
-    print(f"{out}: {about['epochs']:,} epochs")
+        (out / "evaluation.json").write_text(json.dumps(evaluated(experiment, arrays["state.path"])) + "\n")
+    if is_half:
+        arrays["state.path"] = arrays["state.path"].astype(np.float16)
+        save(out, int(arrays["epoch"]), arrays)
+    else:
+        shutil.copy(checkpoints(run)[0], out)
+    print(f"{out}: {about['epochs']:,} epochs", flush=True)
+
+
+def evaluated(experiment: Experiment, paths: np.ndarray) -> dict[str, Any]:
+    """Scores of every chain, and of all models of all chains with the same s as one ensemble."""
+    assert experiment.test_data is not None
+    x, y = experiment.test_data
+    members = [Ensemble(experiment.model, path).member_proba(x) for path in paths]
+    s = experiment.target.s_of_chains(len(paths))
+    groups = {f"{value:g}": np.flatnonzero(s == value) for value in np.unique(s)}
+    together = {name: scores(np.concatenate([members[c] for c in here]), y) for name, here in groups.items()}
+    return {"chains": [scores(proba, y) for proba in members], "all_chains_by_s": together}
 
 
 if __name__ == "__main__":

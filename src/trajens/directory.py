@@ -261,7 +261,7 @@ def last_paths(path: str | Path) -> np.ndarray:
     arrays = checkpoint.load_newest(folder)
     require(arrays is not None, f"'{folder}' must hold a checkpoint, got none; is it the directory of a run?")
     assert arrays is not None
-    return arrays["state.path"]
+    return arrays["state.path"].astype(np.float32)
 
 
 def last_epoch(path: str | Path) -> int:

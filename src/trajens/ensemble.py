@@ -43,8 +43,9 @@ class Ensemble:
             self.path.ndim == 2 and self.path.shape[1] == model.dim and len(self.path) > 0,
             f"path must have shape (tau, {model.dim}), got {self.path.shape}; pass one chain of run.paths.",
         )
+        # One model after the other, which on a CPU is twice as fast as all at once, and takes less memory.
         self._probabilities = jax.jit(
-            jax.vmap(lambda theta, x: jax.nn.softmax(model.apply(theta, x)), in_axes=(0, None))
+            lambda path, x: jax.lax.map(lambda theta: jax.nn.softmax(model.apply(theta, x)), path)
         )
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +12,18 @@ from trajens.figures.drawn import Drawn
 __all__ = ["FIGURES", "Drawn"]
 
 
-def _figure_1c(out: Path, **options: Any) -> Drawn:
-    from trajens.figures.figure_1c import figure_1c
+def _drawing(name: str) -> Callable[..., Drawn]:
+    """``figure_NAME`` of the module ``figure_NAME``."""
 
-    return figure_1c(out, **options)
+    def draw(out: Path, **options: Any) -> Drawn:
+        module = import_module(f"trajens.figures.figure_{name}")
+        drawn: Drawn = getattr(module, f"figure_{name}")(out, **options)
+        return drawn
 
-
-def _figure_5(out: Path, **options: Any) -> Drawn:
-    from trajens.figures.figure_5 import figure_5
-
-    return figure_5(out, **options)
-
-
-def _figure_acceptance(out: Path, **options: Any) -> Drawn:
-    from trajens.figures.figure_acceptance import figure_acceptance
-
-    return figure_acceptance(out, **options)
+    return draw
 
 
-FIGURES: dict[str, Callable[..., Drawn]] = {"1c": _figure_1c, "5": _figure_5, "acceptance": _figure_acceptance}
+FIGURES: dict[str, Callable[..., Drawn]] = {
+    name: _drawing(name) for name in ("1c", "3", "4", "5", "acceptance", "drift")
+}
 """Name -> function of (out, scale, seed, progress)."""

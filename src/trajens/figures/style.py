@@ -18,6 +18,12 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 """One per colour, so that a black-and-white print can be read too."""
 
+
+def look(i: int) -> dict[str, Any]:
+    """Colour and marker of the i-th of several curves."""
+    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+
+
 _STYLE: Any = {
     "figure.figsize": (COLUMN_WIDTH, 2.6),
     "figure.constrained_layout.use": True,
@@ -80,6 +86,15 @@ def panels(columns: int = 1) -> tuple[Any, Sequence[Any]]:
     width, height = figure.get_size_inches()
     figure.set_size_inches(columns * width, height)
     return figure, figure.subplots(1, columns, squeeze=False)[0]
+
+
+def plain_logarithm(axis: Any) -> None:
+    """Label a logarithmic axis of few decades with 1, 2, 5, 10 and so on."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def legend(axes: Any, entries: Sequence[dict[str, Any]], place: Any) -> None:

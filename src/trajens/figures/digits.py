@@ -1,0 +1,178 @@
+"""The runs on handwritten digits that figures 3, 4 and drift are drawn from: found, or sampled and kept.
+
+The setting is the paper's: flat prior, its test, models redrawn one at a time with a mask of 25 %, all 60 000 digits,
+no annealing. Two networks: the paper's convolutional one, and, where an answer is wanted within a minute, softmax
+regression on digits averaged to 7 x 7 pixels (500 parameters), which shows the same things.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import trajens as tj
+from trajens.checkpoint import load_newest, write_atomically
+from trajens.config import resolve
+from trajens.datasets import Labelled
+from trajens.directory import read_records
+from trajens.ensemble import Ensemble
+from trajens.experiment import Experiment
+from trajens.progress import Progress
+from trajens.records import Records
+
+_SIDE = 7
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A network and how it is sampled, apart from tau and s.
+
+    Attributes
+    ----------
+    is_small : bool
+        Softmax regression on 7 x 7 pixels instead of the paper's network.
+    sigma, chunk
+    records : int
+    """
+
+    is_small: bool
+    sigma: float = 0.05
+    chunk: int = 240
+    records: int = 100
+
+    @property
+    def network(self) -> str:
+        """What is trained, in words."""
+        return "softmax regression on 7 x 7 digits" if self.is_small else "the paper's network"
+
+
+SMALL = Setting(True, sigma=0.1, chunk=60, records=40)
+PAPER = Setting(False)
+
+
+class Group(NamedTuple):
+    """Independent runs with one tau and one s: records (runs, records) and the scores of their last paths."""
+
+    tau: int
+    s: float
+    records: Records
+    scores: list[dict[str, Any]]
+
+    def late(self, name: str) -> tuple[float, float]:
+        """Mean of a record over the second half of the epochs, and its standard error over runs."""
+        epoch = self.records["epoch"][0]
+        return mean_and_error(self.records[name][:, epoch > epoch[-1] / 2].mean(1))
+
+    def score(self, name: str) -> tuple[float, float]:
+        """Mean of a score of the last path, and its standard error over runs."""
+        return mean_and_error(np.array([score[name] for score in self.scores]))
+
+
+def mean_and_error(values: np.ndarray) -> tuple[float, float]:
+    """Mean and standard error of independent values; the error of a single one is NaN."""
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return float(values.mean()), float(error)
+
+
+def found_results(name: str) -> Path | None:
+    """The folder of a run below results/mnist, here or in the source tree, if there is one."""
+    for root in (Path.cwd(), Path(__file__).resolve().parents[3]):
+        folder = root / "results" / "mnist" / name
+        if (folder / "records.csv").is_file():
+            return folder
+    return None
+
+
+def sampled(
+    folder: Path, setting: Setting, progress: bool | Callable[[Progress], None] = False, **options: Any
+) -> Experiment:
+    """Sample a run into `folder`, go on with one that is there, or leave alone one that is complete."""
+    experiment = Experiment(resolve(_options(folder, setting), options))
+    tj.sample(
+        experiment.target,
+        out=experiment.directory(folder, resume=folder.exists()),
+        progress=progress,
+        **experiment.arguments(),
+    )
+    return experiment
+
+
+def groups(folder: Path, setting: Setting) -> list[Group]:
+    """The runs in one folder by their s, with the scores of their last paths."""
+    records = read_records(folder / "records.csv")
+    scores = evaluated(folder, setting)
+    tau = Experiment.load(folder).config.tau
+    s = records["s"][:, -1]
+    return [
+        Group(
+            tau, float(value), {name: table[s == value] for name, table in records.items()}, _where(scores, s == value)
+        )
+        for value in np.unique(s)
+    ]
+
+
+def evaluated(folder: Path, setting: Setting) -> list[dict[str, Any]]:
+    """Scores of every chain's last path on the test set, computed once and kept beside it."""
+    file = folder / "evaluation.json"
+    arrays = load_newest(folder)
+    assert arrays is not None
+    epoch = int(arrays["epoch"])
+    if file.exists():
+        kept = json.loads(file.read_text())
+        if kept.get("epoch") == epoch:
+            return list(kept["chains"])
+    model, (x, y) = Experiment.load(folder).model, test_data(setting)
+    scores = [Ensemble(model, path).evaluate(x, y) for path in arrays["state.path"]]
+    write_atomically(file, json.dumps({"epoch": epoch, "chains": scores}).encode())
+    return scores
+
+
+def test_data(setting: Setting) -> Labelled:
+    """The 10 000 test digits, as the network sees them."""
+    digits = tj.datasets.mnist()
+    return Labelled(_averaged(digits.test_x) if setting.is_small else digits.test_x, digits.test_y)
+
+
+def _options(folder: Path, setting: Setting) -> dict[str, Any]:
+    """The options of ``trajens train`` that all runs share."""
+    problem = {"problem": "mnist", "model": "cnn"}
+    if setting.is_small:
+        problem = {"problem": str(_small_digits(folder.parent)), "model": "linear"}
+    return {
+        **problem,
+        "sigma": setting.sigma,
+        "chunk": setting.chunk,
+        "prior": "flat",
+        "test": "paper",
+        "fraction": 0.25,
+        "scan": "checkerboard",
+        "records": setting.records,
+    }
+
+
+def _small_digits(folder: Path) -> Path:
+    """A file with the training digits of 7 x 7 pixels."""
+    file = folder / f"digits-{_SIDE}x{_SIDE}.npz"
+    if not file.exists():
+        digits = tj.datasets.mnist()
+        folder.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(f"part-{file.name}")
+        np.savez(part, x=_averaged(digits.train_x), y=digits.train_y)
+        part.replace(file)
+    return file
+
+
+def _averaged(images: np.ndarray) -> np.ndarray:
+    """Images (n, 28, 28) in bytes as (n, 49) means of 4 x 4 pixels between 0 and 1."""
+    width = images.shape[-1] // _SIDE
+    means = images.reshape(-1, _SIDE, width, _SIDE, width).mean((2, 4), dtype=np.float32) / 255
+    return np.asarray(means.reshape(len(images), -1), np.float32)
+
+
+def _where(items: list[Any], mask: np.ndarray) -> list[Any]:
+    return [item for item, is_in in zip(items, mask, strict=True) if is_in]

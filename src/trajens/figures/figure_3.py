@@ -1,0 +1,267 @@
+"""Figure 3: ensembles of digits. (a) digits, (b) loss against s, (c) accuracy of the vote, (d) batch against loss.
+
+Points are means over the second half of the epochs and over independent runs, whose spread gives the errors; accuracies
+are those of the last paths on the 10 000 test digits. What the paper claims: the loss per model falls with s for every
+tau; longer paths reach a lower loss at the same s; at equal loss they need smaller batches; N / <b> exceeds 100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich import box
+from rich.table import Table
+
+import trajens as tj
+from trajens.directory import last_paths
+from trajens.ensemble import Ensemble, vote
+from trajens.experiment import Experiment
+from trajens.figures import digits, style
+from trajens.figures.claims import Claim, claim, write_claims
+from trajens.figures.digits import Group, Setting
+from trajens.figures.drawn import Drawn, prepared, write_csv
+from trajens.progress import SeveralRuns
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What is sampled: `runs` for every tau and every s in `tilts`, of `epochs` per model."""
+
+    setting: Setting
+    taus: tuple[int, ...]
+    tilts: tuple[float, ...]
+    runs: int
+    epochs: int
+    is_in_results: bool = False
+    """Whether finished runs below results/mnist are drawn where they exist."""
+
+
+class Point(NamedTuple):
+    """One symbol of the figure; the names are the columns of the CSV file."""
+
+    tau: int
+    s: float
+    runs: int
+    epochs_per_model: float
+    loss: float
+    loss_stderr: float
+    vote_accuracy: float
+    vote_accuracy_stderr: float
+    single_accuracy: float
+    batch_size: float
+    batch_size_stderr: float
+    weight_rms: float
+
+
+SCALES = {
+    "quick": Scale(digits.SMALL, (1, 2, 8), (5.0, 20.0, 50.0, 200.0), 4, 4_000),
+    "laptop": Scale(digits.PAPER, (1, 2, 4, 8), (5.0, 20.0, 50.0), 3, 10_000),
+    "paper": Scale(digits.PAPER, (1, 2, 4, 8, 16, 32), (5.0, 10.0, 20.0, 50.0, 100.0), 6, 300_000, True),
+}
+_N = 60_000
+
+
+def figure_3(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
+    """Sample the figure, or find its runs, and write figure_3.png, .pdf, .csv and its claims into `out`.
+
+    Parameters
+    ----------
+    out : Path
+        Folder, made if need be; runs are kept below it and not sampled again.
+    scale : str or Scale
+        A name in `SCALES`, or one of your own.
+    seed : int
+    progress : bool
+        Show a progress bar on stderr.
+
+    Returns
+    -------
+    Drawn
+    """
+    out, size, seed = prepared(out, scale, SCALES, seed)
+    name = scale if isinstance(scale, str) else "own"
+    folders = list(folders_of_runs(out, name, size, seed, progress))
+    found = [group for folder in folders for group in digits.groups(folder, size.setting)]
+    points = [_point(group) for group in found]
+    claims = tuple(_claims(points))
+    files = (
+        *_draw(points, folders[-1], size.setting, out / "figure_3"),
+        write_csv(points, out / "figure_3.csv"),
+        write_claims(out, "3", name, seed, claims),
+    )
+    remarks = (f"{size.setting.network}; errors are standard errors over runs; runs are in {folders[0].parent}",)
+    return Drawn(_table(points), remarks, files, claims)
+
+
+def folders_of_runs(out: Path, name: str, scale: Scale, seed: int, progress: bool) -> Iterator[Path]:
+    """The folder of every tau, sampled where it is missing or incomplete."""
+    total = sum(scale.epochs * tau for tau in scale.taus)
+    with SeveralRuns(total, "digits", progress) as report:
+        for tau in scale.taus:
+            epochs = scale.epochs * tau
+            folder = digits.found_results(f"grid-{tau}") if scale.is_in_results else None
+            if folder is None:
+                folder = out / "runs" / f"digits-{name}-seed-{seed}" / f"tau-{tau}"
+                digits.sampled(
+                    folder,
+                    scale.setting,
+                    report,
+                    tau=tau,
+                    s=list(scale.tilts),
+                    chains=scale.runs,
+                    epochs=epochs,
+                    burn_in=epochs // 2,
+                    # Equal seeds would give runs of different tau the same random numbers.
+                    seed=int(np.random.SeedSequence([seed, tau]).generate_state(1)[0]),
+                )
+            report.finish(epochs)
+            yield folder
+
+
+def _point(group: Group) -> Point:
+    return Point(
+        group.tau,
+        group.s,
+        len(group.scores),
+        float(group.records["epoch"][0, -1]) / group.tau,
+        *group.late("loss"),
+        *group.score("vote_accuracy"),
+        group.score("single_accuracy")[0],
+        *group.late("batch_size"),
+        group.late("weight_rms")[0],
+    )
+
+
+def _claims(points: list[Point]) -> Iterator[Claim]:
+    taus, tilts = sorted({p.tau for p in points}), sorted({p.s for p in points})
+    at = {(p.tau, p.s): p for p in points}
+    for tau in taus:
+        pairs = [(at[tau, s], at[tau, larger]) for s, larger in pairwise(tilts)]
+        yield _least("loss falls with s", f"the loss falls with s, tau = {tau} (least step)", pairs, f"tau = {tau}")
+    for s in tilts:
+        pairs = [(at[tau, s], at[longer, s]) for tau, longer in pairwise(taus)]
+        yield _least("longer paths", f"longer paths reach a lower loss, s = {s:g} (least step)", pairs, f"s = {s:g}")
+    for tau, longer in pairwise(taus):
+        ratio = batch_ratio([at[tau, s] for s in tilts], [at[longer, s] for s in tilts])
+        if ratio is not None:
+            text = f"at equal loss, tau = {longer} needs smaller batches than tau = {tau} (ratio)"
+            yield claim(f"smaller batches, tau = {tau} and {longer}", text, *ratio, "<", 1.0)
+    for tau in taus:
+        point = at[tau, nearest(tilts, 50.0)]
+        value = _N / point.batch_size
+        error = value * point.batch_size_stderr / point.batch_size
+        yield claim(
+            f"N / <b>, tau = {tau}", f"N / <b> exceeds 100, tau = {tau}, s = {point.s:g}", value, error, ">", 100.0
+        )
+
+
+def nearest(values: Sequence[float], value: float) -> float:
+    """The one of `values` that is closest to `value`."""
+    return min(values, key=lambda other: abs(other - value))
+
+
+def _least(name: str, text: str, pairs: list[tuple[Point, Point]], where: str) -> Claim:
+    """The least certain of several differences of loss that should all be positive."""
+    steps = [(a.loss - b.loss, float(np.hypot(a.loss_stderr, b.loss_stderr))) for a, b in pairs]
+    return claim(f"{name}, {where}", text, *min(steps, key=lambda step: step[0] / step[1]), ">", 0.0)
+
+
+def batch_ratio(short: list[Point], long: list[Point], draws: int = 400) -> tuple[float, float] | None:
+    """Batch of the longer path over that of the shorter one, at the lowest loss that both reach, and its error.
+
+    Batches are interpolated between values of s, log b against log loss; the error is that of resampled points. None
+    where the losses of the two do not overlap.
+    """
+    rng = np.random.default_rng(0)
+
+    def curve(points: list[Point], noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        loss = np.array([p.loss for p in points]) + noise[0] * np.array([p.loss_stderr for p in points])
+        batch = np.array([p.batch_size for p in points]) + noise[1] * np.array([p.batch_size_stderr for p in points])
+        order = np.argsort(loss)
+        return np.log(np.maximum(loss[order], 1e-6)), np.log(np.maximum(batch[order], 1.0))
+
+    def ratio(noise: np.ndarray, place: float) -> float:
+        x, y = curve(short, noise[0])
+        u, v = curve(long, noise[1])
+        return float(np.exp(np.interp(place, u, v) - np.interp(place, x, y)))
+
+    still = np.zeros((2, 2, len(short)))
+    (x, _), (u, _) = curve(short, still[0]), curve(long, still[1])
+    place = max(x[0], u[0])
+    if place > min(x[-1], u[-1]):
+        return None
+    spread = [ratio(rng.standard_normal(still.shape), place) for _ in range(draws)]
+    return ratio(still, place), float(np.std(spread))
+
+
+def _draw(points: list[Point], folder: Path, setting: Setting, stem: Path) -> tuple[Path, Path]:
+    with style.journal_style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(2 * style.COLUMN_WIDTH, 5.0))
+        (upper_left, upper_right), (lower_left, lower_right) = figure.subplots(2, 2)
+        _draw_digits(upper_left, folder, setting)
+        _draw_points(upper_right, points, "s", "loss")
+        upper_right.set(xscale="log", yscale="log", xlabel=r"$s$", ylabel=r"$\langle L\rangle/\tau$")
+        _draw_points(lower_left, points, "s", "vote_accuracy")
+        lower_left.set(xscale="log", xlabel=r"$s$", ylabel="accuracy of the vote", ylim=(0, 1))
+        _draw_points(lower_right, points, "loss", "batch_size")
+        lower_right.set(xscale="log", yscale="log", xlabel=r"$\langle L\rangle/\tau$", ylabel=r"$\langle b\rangle$")
+        for axis in (upper_right.xaxis, upper_right.yaxis, lower_left.xaxis, lower_right.xaxis):
+            style.plain_logarithm(axis)
+        taus = sorted({p.tau for p in points})
+        style.legend(lower_left, [style.look(i) | {"label": rf"$\tau = {tau}$"} for i, tau in enumerate(taus)], "best")
+        for axes, letter in zip((upper_left, upper_right, lower_left, lower_right), "abcd", strict=True):
+            axes.set_title(f"({letter})", loc="left", fontsize=9)
+        return style.save(figure, stem)
+
+
+def _draw_points(axes: Any, points: list[Point], x: str, y: str) -> None:
+    """One column against another with error bars, a line for every tau."""
+    for i, tau in enumerate(sorted({p.tau for p in points})):
+        here = [p for p in points if p.tau == tau]
+        values = {name: [getattr(p, name) for p in here] for name in (x, y)}
+        errors = [[getattr(p, f"{name}_stderr", 0.0) for p in here] for name in (x, y)]
+        axes.errorbar(values[x], values[y], errors[1], errors[0], markerfacecolor="white", **style.look(i))
+
+
+def _draw_digits(axes: Any, folder: Path, setting: Setting) -> None:
+    """The first test digit of every class, with the vote of the longest path at the largest s."""
+    seen, (x, y) = tj.datasets.mnist(), digits.test_data(setting)
+    first = np.array([int(np.flatnonzero(y == k)[0]) for k in range(10)])
+    proba = Ensemble(Experiment.load(folder).model, last_paths(folder)[-1]).member_proba(x[first])
+    chosen = vote(proba)
+    agreement = (proba.argmax(-1) == chosen).mean(0)
+    axes.set_axis_off()
+    for k, i in enumerate(first):
+        row, column = divmod(k, 5)
+        tile = axes.inset_axes((column / 5, 0.5 - 0.5 * row, 0.18, 0.38))
+        tile.imshow(seen.test_x[i], cmap="gray_r", interpolation="nearest")
+        tile.set(xticks=[], yticks=[])
+        colour = "black" if chosen[k] == y[i] else style.COLOURS[1]
+        tile.set_title(f"{chosen[k]} ({agreement[k]:.0%})", fontsize=7.5, pad=2, color=colour)
+
+
+def _table(points: list[Point]) -> Table:
+    table = Table(title="figure 3: ensembles of digits", box=box.SIMPLE_HEAD)
+    for heading in ("tau", "s", "loss", "error", "vote", "error", "single", "batch", "RMS weight"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for i, p in enumerate(points):
+        table.add_row(
+            str(p.tau),
+            f"{p.s:g}",
+            f"{p.loss:.4g}",
+            f"{p.loss_stderr:.1g}",
+            f"{p.vote_accuracy:.4f}",
+            f"{p.vote_accuracy_stderr:.1g}",
+            f"{p.single_accuracy:.4f}",
+            f"{p.batch_size:.0f}",
+            f"{p.weight_rms:.2f}",
+            end_section=i + 1 < len(points) and points[i + 1].tau != p.tau,
+        )
+    return table

@@ -1,0 +1,147 @@
+"""Figure 4: training curves at s = 50: loss per model (a) against the data used per model, D / tau, (b) against epochs.
+
+D counts examples times models evaluated. The runs are those of figure 3; at the paper's scale, longer ones at s = 50
+take their place where they exist. The loss is measured on fresh examples; the paper's own estimate, the loss on the
+batches that decided, is in the CSV file too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich import box
+from rich.table import Table
+
+from trajens.figures import digits, style
+from trajens.figures.claims import Claim, claim, write_claims
+from trajens.figures.digits import Group
+from trajens.figures.drawn import Drawn, prepared, write_csv
+from trajens.figures.figure_3 import SCALES, Scale, folders_of_runs, nearest
+
+_S = 50.0
+
+
+class Point(NamedTuple):
+    """One point of a curve; the names are the columns of the CSV file."""
+
+    tau: int
+    epoch: int
+    data_per_model: float
+    loss: float
+    loss_stderr: float
+    loss_deciding: float
+
+
+def figure_4(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
+    """Sample the figure, or find its runs, and write figure_4.png, .pdf, .csv and its claims into `out`.
+
+    Parameters
+    ----------
+    out : Path
+        Folder, made if need be; the runs below it are those of figure 3.
+    scale : str or Scale
+        A name in ``figure_3.SCALES``, or one of your own.
+    seed : int
+    progress : bool
+        Show a progress bar on stderr.
+
+    Returns
+    -------
+    Drawn
+    """
+    out, size, seed = prepared(out, scale, SCALES, seed)
+    name = scale if isinstance(scale, str) else "own"
+    found = [_training(folder, size) for folder in folders_of_runs(out, name, size, seed, progress)]
+    curves = [_curve(group) for group in found]
+    claims = tuple(_claims(found))
+    files = (
+        *_draw(curves, found[0].s, out / "figure_4"),
+        write_csv([point for curve in curves for point in curve], out / "figure_4.csv"),
+        write_claims(out, "4", name, seed, claims),
+    )
+    remark = f"{size.setting.network}; s = {found[0].s:g}; errors are standard errors over runs"
+    return Drawn(_table(curves), (remark,), files, claims)
+
+
+def _training(folder: Path, scale: Scale) -> Group:
+    """The runs at s = 50 (or the nearest s there is) of one tau."""
+    groups = digits.groups(folder, scale.setting)
+    tau = groups[0].tau
+    longer = digits.found_results(f"paper-{tau}") if scale.is_in_results else None
+    if longer is not None:
+        groups = digits.groups(longer, scale.setting)
+    s = nearest([group.s for group in groups], _S)
+    return next(group for group in groups if group.s == s)
+
+
+def _curve(group: Group) -> list[Point]:
+    records = group.records
+    points = []
+    for k, epoch in enumerate(records["epoch"][0]):
+        used = records["data_used"][:, k].mean() / group.tau
+        loss = digits.mean_and_error(records["loss"][:, k])
+        points.append(Point(group.tau, int(epoch), float(used), *loss, float(records["loss_deciding"][:, k].mean())))
+    return points
+
+
+def _claims(found: list[Group]) -> Iterator[Claim]:
+    short, long = found[0], found[-1]
+    place = min(_data(group)[:, -1].min() for group in (short, long))
+    (a, a_error), (b, b_error) = (digits.mean_and_error(_at_data(group, place)) for group in (short, long))
+    text = f"at equal data per model, tau = {long.tau} has a lower loss than tau = {short.tau} (difference)"
+    yield claim("equal data", text, a - b, float(np.hypot(a_error, b_error)), ">", 0.0)
+
+
+def _data(group: Group) -> np.ndarray:
+    return np.asarray(group.records["data_used"] / group.tau)
+
+
+def _at_data(group: Group, place: float) -> np.ndarray:
+    """Loss of every run where it has used `place` examples per model."""
+    return np.array([np.interp(place, d, loss) for d, loss in zip(_data(group), group.records["loss"], strict=True)])
+
+
+def _draw(curves: list[list[Point]], s: float, stem: Path) -> tuple[Path, Path]:
+    with style.journal_style():
+        figure, (left, right) = style.panels(2)
+        inset = left.inset_axes((0.5, 0.52, 0.47, 0.45))
+        for axes, x in ((left, "data_per_model"), (inset, "data_per_model"), (right, "epoch")):
+            for i, curve in enumerate(curves):
+                _draw_curve(axes, curve, x, style.look(i), is_marked=axes is not inset)
+        left.set(xscale="log", yscale="log", xlabel=r"$D/\tau$", ylabel=r"$\langle L\rangle/\tau$")
+        right.set(xscale="log", yscale="log", xlabel=r"epochs $E$", ylabel=r"$\langle L\rangle/\tau$")
+        inset.tick_params(labelsize=6.5)
+        inset.ticklabel_format(style="sci", axis="x", scilimits=(0, 0), useMathText=True)
+        inset.xaxis.get_offset_text().set_fontsize(6.5)
+        # Room for the inset above the curves.
+        low, high = left.get_ylim()
+        left.set_ylim(low, high * (high / low) ** 0.9)
+        for axes in (left, right):
+            style.plain_logarithm(axes.yaxis)
+        entries = [style.look(i) | {"label": rf"$\tau = {curve[0].tau}$"} for i, curve in enumerate(curves)]
+        style.legend(right, entries, "upper right")
+        for axes, letter in ((left, "a"), (right, "b")):
+            axes.set_title(f"({letter})  $s = {s:g}$", loc="left", fontsize=9)
+        return style.save(figure, stem)
+
+
+def _draw_curve(axes: Any, curve: list[Point], x: str, look: dict[str, Any], is_marked: bool) -> None:
+    loss, error = np.array([p.loss for p in curve]), np.array([p.loss_stderr for p in curve])
+    place = [getattr(p, x) for p in curve]
+    axes.fill_between(place, loss - error, loss + error, color=look["color"], alpha=0.25, linewidth=0)
+    marks = {"marker": look["marker"], "markevery": max(1, len(curve) // 8), "markerfacecolor": "white"}
+    axes.plot(place, loss, color=look["color"], **(marks if is_marked else {}))
+
+
+def _table(curves: list[list[Point]]) -> Table:
+    table = Table(title="figure 4: training, first and last record", box=box.SIMPLE_HEAD)
+    for heading in ("tau", "epochs", "D / tau", "loss", "error", "loss, deciding"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for curve in curves:
+        for p in (curve[0], curve[-1]):
+            numbers = (f"{p.loss:.4g}", f"{p.loss_stderr:.2g}", f"{p.loss_deciding:.4g}")
+            table.add_row(str(p.tau), f"{p.epoch:,}", f"{p.data_per_model:.3g}", *numbers, end_section=p is curve[-1])
+    return table

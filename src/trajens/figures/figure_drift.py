@@ -1,0 +1,194 @@
+"""Figure "drift": weight RMS and accuracy against epochs, for a flat and a Gaussian law of the first model.
+
+With a classification loss, which stays bounded while weights grow, the paper's flat law gives a target that cannot be
+normalised: weights diffuse outwards for ever. A Gaussian first model, N(0, sigma_0^2), makes it proper, and weights
+settle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from rich import box
+from rich.table import Table
+
+from trajens.checkpoint import write_atomically
+from trajens.directory import read_records
+from trajens.figures import digits, style
+from trajens.figures.claims import Claim, claim, write_claims
+from trajens.figures.digits import Setting, mean_and_error
+from trajens.figures.drawn import Drawn, prepared, write_csv
+from trajens.progress import SeveralRuns
+
+_S = 50.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """`runs` of `epochs` per model for each law of the first model, looked at `looks` times on the way."""
+
+    setting: Setting
+    tau: int
+    runs: int
+    epochs: int
+    looks: int
+    prior: float = 0.3
+
+    @property
+    def priors(self) -> tuple[str | float, ...]:
+        """The laws of the first model: flat, and Gaussian of this width."""
+        return "flat", self.prior
+
+
+class Point(NamedTuple):
+    """One look; the names are the columns of the CSV file. `growth` is that of the RMS since half as many epochs."""
+
+    prior: str
+    epoch: int
+    weight_rms: float
+    weight_rms_stderr: float
+    vote_accuracy: float
+    vote_accuracy_stderr: float
+    loss: float
+    loss_stderr: float
+    growth: float
+    growth_stderr: float
+
+
+SCALES = {
+    "quick": Scale(digits.SMALL, 4, 4, 8_000, 8, prior=1.0),
+    "laptop": Scale(digits.PAPER, 8, 2, 30_000, 10),
+    "paper": Scale(digits.PAPER, 16, 6, 600_000, 20),
+}
+
+
+def figure_drift(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
+    """Sample the figure and write figure_drift.png, .pdf, .csv and its claims into `out`.
+
+    Parameters
+    ----------
+    out : Path
+        Folder, made if need be; runs are kept below it and not sampled again.
+    scale : str or Scale
+        A name in `SCALES`, or one of your own.
+    seed : int
+    progress : bool
+        Show a progress bar on stderr.
+
+    Returns
+    -------
+    Drawn
+    """
+    out, size, seed = prepared(out, scale, SCALES, seed)
+    name = scale if isinstance(scale, str) else "own"
+    points = list(_sample(out / "runs" / f"drift-{name}-seed-{seed}", size, seed, progress))
+    claims = tuple(_claims(points))
+    files = (
+        *_draw(points, out / "figure_drift"),
+        write_csv(points, out / "figure_drift.csv"),
+        write_claims(out, "drift", name, seed, claims),
+    )
+    remark = f"{size.setting.network}, tau = {size.tau}, s = {_S:g}; errors are standard errors over {size.runs} runs"
+    return Drawn(_table(points), (remark,), files, claims)
+
+
+def _sample(folder: Path, scale: Scale, seed: int, progress: bool) -> Iterator[Point]:
+    epochs = scale.epochs * scale.tau
+    marks = [epochs * (k + 1) // scale.looks for k in range(scale.looks)]
+    with SeveralRuns(epochs * len(scale.priors), "drift", progress) as report:
+        for prior in scale.priors:
+            here = folder / f"prior-{prior}"
+            votes = {}
+            for mark in marks:
+                votes[mark] = _votes(here, scale, seed, prior, mark, report)
+            report.finish(epochs)
+            records = read_records(here / "records.csv")
+            for mark in marks:
+                yield _point(str(prior), mark, records, np.array(votes[mark]))
+
+
+def _votes(folder: Path, scale: Scale, seed: int, prior: str | float, epoch: int, report: SeveralRuns) -> list[float]:
+    """Accuracy of every run's vote at an epoch; the run goes on to there, if that was not done before."""
+    file = folder / f"votes-{epoch}.json"
+    if file.exists():
+        return list(json.loads(file.read_text()))
+    digits.sampled(
+        folder,
+        scale.setting,
+        report,
+        tau=scale.tau,
+        s=_S,
+        prior=prior,
+        chains=scale.runs,
+        epochs=epoch,
+        burn_in=0,
+        records=max(1, scale.setting.records // scale.looks),
+        seed=seed,
+    )
+    votes = [float(score["vote_accuracy"]) for score in digits.evaluated(folder, scale.setting)]
+    write_atomically(file, json.dumps(votes).encode())
+    return votes
+
+
+def _point(prior: str, epoch: int, records: dict[str, np.ndarray], votes: np.ndarray) -> Point:
+    def at(name: str, where: float) -> np.ndarray:
+        return np.array([np.interp(where, records["epoch"][0], values) for values in records[name]])
+
+    growth = at("weight_rms", epoch) / at("weight_rms", epoch / 2) - 1
+    rms, loss = at("weight_rms", epoch), at("loss", epoch)
+    return Point(
+        prior, epoch, *mean_and_error(rms), *mean_and_error(votes), *mean_and_error(loss), *mean_and_error(growth)
+    )
+
+
+def _claims(points: list[Point]) -> Iterator[Claim]:
+    flat = [p for p in points if p.prior == "flat"][-1]
+    proper = [p for p in points if p.prior != "flat"][-1]
+    text = "with a flat law, weights grow in the second half of the run (relative growth of their RMS)"
+    yield claim("flat grows", text, flat.growth, flat.growth_stderr, ">", 0.0)
+    text = "with a Gaussian law they grow less (difference of the growths)"
+    errors = float(np.hypot(flat.growth_stderr, proper.growth_stderr))
+    yield claim("Gaussian grows less", text, flat.growth - proper.growth, errors, ">", 0.0)
+    text = "with a Gaussian law they are smaller at the end (ratio of the RMS)"
+    ratio = proper.weight_rms / flat.weight_rms
+    error = ratio * float(
+        np.hypot(proper.weight_rms_stderr / proper.weight_rms, flat.weight_rms_stderr / flat.weight_rms)
+    )
+    yield claim("Gaussian is smaller", text, ratio, error, "<", 1.0)
+
+
+def _draw(points: list[Point], stem: Path) -> tuple[Path, Path]:
+    with style.journal_style():
+        figure, (left, right) = style.panels(2)
+        for i, prior in enumerate(dict.fromkeys(p.prior for p in points)):
+            here = [p for p in points if p.prior == prior]
+            label = "flat" if prior == "flat" else rf"Gaussian, $\sigma_0 = {prior}$"
+            for axes, name in ((left, "weight_rms"), (right, "vote_accuracy")):
+                values, errors = ([getattr(p, column) for p in here] for column in (name, f"{name}_stderr"))
+                epochs = [p.epoch for p in here]
+                axes.errorbar(epochs, values, errors, markerfacecolor="white", label=label, **style.look(i))
+        left.set(xlabel=r"epochs $E$", ylabel="RMS weight", ylim=(0, None))
+        right.set(xlabel=r"epochs $E$", ylabel="accuracy of the vote")
+        left.legend(loc="best")
+        for axes, letter in ((left, "a"), (right, "b")):
+            axes.ticklabel_format(style="sci", axis="x", scilimits=(-3, 4), useMathText=True)
+            axes.set_title(f"({letter})", loc="left", fontsize=9)
+        return style.save(figure, stem)
+
+
+def _table(points: list[Point]) -> Table:
+    table = Table(title="drift: a flat and a Gaussian law of the first model", box=box.SIMPLE_HEAD)
+    for heading in ("prior", "epochs", "RMS weight", "error", "vote", "error", "loss"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for i, p in enumerate(points):
+        numbers = (f"{p.weight_rms:.3f}", f"{p.weight_rms_stderr:.1g}", f"{p.vote_accuracy:.4f}")
+        is_last = i + 1 < len(points) and points[i + 1].prior != p.prior
+        table.add_row(
+            p.prior, f"{p.epoch:,}", *numbers, f"{p.vote_accuracy_stderr:.1g}", f"{p.loss:.3f}", end_section=is_last
+        )
+    return table
