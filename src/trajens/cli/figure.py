@@ -19,11 +19,20 @@ from trajens.figures.claims import Z
 
 def figure(
     name: Annotated[str, typer.Argument(help=f"Which one: {', '.join(FIGURES)} or all.", show_default=False)],
-    scale: Annotated[str, typer.Option(help="How much to sample; quick takes about a minute on two cores.")] = "quick",
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="How much to sample: quick (a minute or two on two cores), laptop (up to an hour) or paper (for a GPU, or "
+            "from results/mnist)."
+        ),
+    ] = "quick",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where pictures and numbers are written.")] = Path("figures"),
     seed: Annotated[Any, typer.Option(metavar="N", parser=whole, help="Seed of the random numbers.")] = 0,
 ) -> None:
-    """Sample, print and draw a figure of the paper."""
+    """Sample, print and draw a figure of the paper, and judge what it claims.
+
+    Runs are kept in DIR/runs: the same command draws from them, or goes on where it was interrupted.
+    """
     names = list(FIGURES) if name == "all" else [choice("figure", name, [*FIGURES, "all"])]
     use_all_cores()
     console = Console()
