@@ -8,6 +8,7 @@ import pytest
 from typer.main import get_command
 
 from trajens.cli import app
+from trajens.figures import FIGURES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -30,9 +31,9 @@ def sections():
                 yield pytest.param("\n".join(before + code), id=f"{page.stem}: {section.splitlines()[0]}")
 
 
-def cli_reference():
-    """The hook of MkDocs, which is no part of a package."""
-    spec = importlib.util.spec_from_file_location("cli_reference", ROOT / "docs" / "hooks" / "cli_reference.py")
+def hook(name):
+    """A hook of MkDocs, which is no part of a package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "hooks" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -49,7 +50,7 @@ def test_the_code_of_a_section_runs(code, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_and_their_options_exist(page):
-    known = dict(cli_reference().commands(get_command(app)))
+    known = dict(hook("cli_reference").commands(get_command(app)))
     for block in blocks(page.read_text(encoding="utf-8"), ""):
         for line in block.replace("\\\n", " ").splitlines():
             if not line.startswith("trajens "):
@@ -69,12 +70,22 @@ def test_tests_that_are_named_exist(page):
 
 
 def test_every_command_and_option_is_in_the_reference():
-    hook = cli_reference()
-    page = hook.on_page_markdown((ROOT / "docs" / "cli.md").read_text(encoding="utf-8"))
-    assert hook.PLACE not in page
-    for name, command in hook.commands(get_command(app)):
+    reference = hook("cli_reference")
+    page = reference.on_page_markdown((ROOT / "docs" / "cli.md").read_text(encoding="utf-8"))
+    assert reference.PLACE not in page
+    for name, command in reference.commands(get_command(app)):
         section = page.split(f"## {name}\n")[1].split("\n## ")[0]
         assert command.help in section
         for parameter in command.params:
             if parameter.param_type_name == "option":
                 assert all(f"`{option}`" in section for option in parameter.opts), parameter.name
+
+
+def test_the_page_of_figures_has_pictures_and_claims_of_all():
+    page = hook("figure_numbers").on_page_markdown((ROOT / "docs" / "figures.md").read_text(encoding="utf-8"))
+    assert "<!-- numbers" not in page
+    for name in FIGURES:
+        assert f"(figures/quick/figure_{name}.png)" in page
+    for picture in re.findall(r"\((figures/\w+/\w+\.png)\)", page):
+        assert (ROOT / "docs" / picture).is_file(), picture
+    assert len(re.findall(r"\| (confirmed|undecided|refuted) \|", page)) > 20

@@ -1,7 +1,7 @@
 """Pictures and claims on the page of figures, taken while the site is built from what `trajens figure` wrote.
 
-A line ``<!-- numbers: NAME -->`` is replaced by the picture and the claims of that figure, for every scale that has a folder
-``figures/SCALE`` with its ``claims.json``.
+A line ``<!-- numbers: NAME -->`` is replaced by the picture and the claims of that figure, for every scale that has a
+folder ``figures/SCALE`` with its ``claims.json``.
 """
 
 from __future__ import annotations

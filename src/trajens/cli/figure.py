@@ -22,8 +22,8 @@ def figure(
     scale: Annotated[
         str,
         typer.Option(
-            help="How much to sample: quick (a minute or two on two cores), laptop (up to an hour) or paper (for a GPU, or "
-            "from results/mnist)."
+            help="How much to sample: quick (a minute or two on two cores), laptop (up to an hour), or paper (for a "
+            "GPU, or from results/mnist)."
         ),
     ] = "quick",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where pictures and numbers are written.")] = Path("figures"),
