@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from trajens.checkpoint import checkpoints, load_newest, save
+from trajens.checkpoint import Arrays, checkpoints, load_newest, save
 from trajens.ensemble import Ensemble, scores
 from trajens.experiment import Experiment
 
@@ -68,7 +68,7 @@ def collect(run: Path, out: Path, commit: str, is_evaluated: bool, is_half: bool
     }
     (out / "about.json").write_text(json.dumps(about, indent=1) + "\n")
     if is_evaluated and experiment.test_data is not None:
-        (out / "evaluation.json").write_text(json.dumps(evaluated(experiment, arrays["state.path"])) + "\n")
+        (out / "evaluation.json").write_text(json.dumps(evaluated(experiment, arrays)) + "\n")
     if is_half:
         arrays["state.path"] = arrays["state.path"].astype(np.float16)
         save(out, int(arrays["epoch"]), arrays)
@@ -77,15 +77,18 @@ def collect(run: Path, out: Path, commit: str, is_evaluated: bool, is_half: bool
     print(f"{out}: {about['epochs']:,} epochs", flush=True)
 
 
-def evaluated(experiment: Experiment, paths: np.ndarray) -> dict[str, Any]:
+def evaluated(experiment: Experiment, arrays: Arrays) -> dict[str, Any]:
     """Scores of every chain, and of all models of all chains with the same s as one ensemble."""
     assert experiment.test_data is not None
     x, y = experiment.test_data
+    paths = arrays["state.path"]
     members = [Ensemble(experiment.model, path).member_proba(x) for path in paths]
     s = experiment.target.s_of_chains(len(paths))
-    groups = {f"{value:g}": np.flatnonzero(s == value) for value in np.unique(s)}
+    is_annealed = experiment.target.schedule is not None
+    groups = {"annealed" if is_annealed else f"{value:g}": np.flatnonzero(s == value) for value in np.unique(s)}
     together = {name: scores(np.concatenate([members[c] for c in here]), y) for name, here in groups.items()}
-    return {"chains": [scores(proba, y) for proba in members], "all_chains_by_s": together}
+    chains = [scores(proba, y) for proba in members]
+    return {"epoch": int(arrays["epoch"]), "chains": chains, "all_chains_by_s": together}
 
 
 if __name__ == "__main__":

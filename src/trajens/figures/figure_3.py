@@ -212,10 +212,14 @@ def _draw(points: list[Point], folder: Path, setting: Setting, stem: Path) -> tu
         lower_left.set(xscale="log", xlabel=r"$s$", ylabel="accuracy of the vote", ylim=(0, 1))
         _draw_points(lower_right, points, "loss", "batch_size")
         lower_right.set(xscale="log", yscale="log", xlabel=r"$\langle L\rangle/\tau$", ylabel=r"$\langle b\rangle$")
-        for axis in (upper_right.xaxis, upper_right.yaxis, lower_left.xaxis, lower_right.xaxis):
+        for axis in (upper_right.xaxis, upper_right.yaxis, lower_left.xaxis, lower_right.xaxis, lower_right.yaxis):
             style.plain_logarithm(axis)
         taus = sorted({p.tau for p in points})
-        style.legend(lower_left, [style.look(i) | {"label": rf"$\tau = {tau}$"} for i, tau in enumerate(taus)], "best")
+        entries = [style.look(i) | {"label": rf"$\tau = {tau}$"} for i, tau in enumerate(taus)]
+        style.legend(upper_right, entries, "lower left", columns=2 if len(taus) > 3 else 1)
+        # Room for the legend below the curves.
+        low, high = upper_right.get_ylim()
+        upper_right.set_ylim(low * (low / high) ** 0.25, high)
         for axes, letter in zip((upper_left, upper_right, lower_left, lower_right), "abcd", strict=True):
             axes.set_title(f"({letter})", loc="left", fontsize=9)
         return style.save(figure, stem)

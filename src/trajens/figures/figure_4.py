@@ -107,7 +107,7 @@ def _at_data(group: Group, place: float) -> np.ndarray:
 def _draw(curves: list[list[Point]], s: float, stem: Path) -> tuple[Path, Path]:
     with style.journal_style():
         figure, (left, right) = style.panels(2)
-        inset = left.inset_axes((0.5, 0.52, 0.47, 0.45))
+        inset = left.inset_axes((0.5, 0.6, 0.47, 0.37))
         for axes, x in ((left, "data_per_model"), (inset, "data_per_model"), (right, "epoch")):
             for i, curve in enumerate(curves):
                 _draw_curve(axes, curve, x, style.look(i), is_marked=axes is not inset)
@@ -118,7 +118,7 @@ def _draw(curves: list[list[Point]], s: float, stem: Path) -> tuple[Path, Path]:
         inset.xaxis.get_offset_text().set_fontsize(6.5)
         # Room for the inset above the curves.
         low, high = left.get_ylim()
-        left.set_ylim(low, high * (high / low) ** 0.9)
+        left.set_ylim(low, high * (high / low) ** 1.3)
         for axes in (left, right):
             style.plain_logarithm(axes.yaxis)
         entries = [style.look(i) | {"label": rf"$\tau = {curve[0].tau}$"} for i, curve in enumerate(curves)]

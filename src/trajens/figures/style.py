@@ -97,13 +97,14 @@ def plain_logarithm(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def legend(axes: Any, entries: Sequence[dict[str, Any]], place: Any) -> None:
+def legend(axes: Any, entries: Sequence[dict[str, Any]], place: Any, columns: int = 1) -> None:
     """A further legend of `axes`; an entry is the label and the look of a line, which need not be drawn."""
     from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], markerfacecolor="white", **entry) for entry in entries]
-    axes.add_artist(Legend(axes, handles, [entry["label"] for entry in entries], loc=place))
+    labels = [entry["label"] for entry in entries]
+    axes.add_artist(Legend(axes, handles, labels, loc=place, ncols=columns, columnspacing=1.0))
 
 
 def save(figure: Any, stem: Path) -> tuple[Path, Path]:
