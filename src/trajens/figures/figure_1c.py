@@ -187,7 +187,7 @@ def _draw(data: tj.datasets.PerceptronData, scale: Scale, points: list[Point], s
         _losses(upper, data, scale, points)
         _deviations(lower, scale, points)
         for axes, letter in ((upper, "(a)"), (lower, "(b)")):
-            axes.text(0.02, 0.97, letter, transform=axes.transAxes, va="top")
+            axes.text(-0.2, 1.0, letter, transform=axes.transAxes, va="top")
         return style.save(figure, stem)
 
 
@@ -225,8 +225,8 @@ def _deviations(axes: Any, scale: Scale, points: list[Point]) -> None:
         for s in scale.all_s:
             mean, error = mean_deviation([p for p in points if (p.s, p.test) == (s, test)])
             axes.errorbar(shift * s, 100 * mean, 100 * error, color=colour, linestyle="none", **look)
-    bound = 1.25 * max(abs(value) for value in axes.get_ylim())
-    axes.set(xscale="log", xlabel=r"$s$", ylabel="deviation (%)", ylim=(-bound, bound))
+    bound = 1.1 * max(abs(value) for value in axes.get_ylim())
+    axes.set(xscale="log", xlabel=r"$s$", ylabel="deviation from\nexact loss (%)", ylim=(-bound, bound))
 
 
 def _table(points: list[Point]) -> Table:
