@@ -80,7 +80,7 @@ SCALES = {
     "quick": Scale(_TAUS, _decades((4_000, 4_000, 4_000))),
     "laptop": Scale(_TAUS, _decades((40_000, 30_000, 30_000)), chains=96, records=120),
     # At least the paper's 2e7 epochs of burn-in and 2e7 after it for every point, here shared between chains.
-    "paper": Scale(_TAUS, _decades((400_000, 400_000, 400_000)), chains=240, records=160),
+    "paper": Scale(_TAUS, _decades((200_000, 200_000, 200_000)), chains=480, records=60),
 }
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich import box
@@ -55,7 +55,7 @@ class Point(NamedTuple):
     data_per_accepted_stderr: float
 
 
-SCALES = {"quick": Scale(512, 6000), "laptop": Scale(2048, 20_000, 120), "paper": Scale(8192, 40_000, 120)}
+SCALES = {"quick": Scale(512, 6000), "laptop": Scale(2048, 20_000, 80), "paper": Scale(4096, 40_000, 80)}
 
 
 def tests() -> dict[str, AcceptanceTest]:
@@ -156,7 +156,8 @@ def _point(name: str, run: tj.Run, exact: tj.exact.ExactPaths) -> Point:
 
 def _claims(points: list[Point]) -> tuple[Claim, ...]:
     found = [
-        claim(f"bias: {p.test}", f"Bias of the excess loss, {p.test}.", p.bias, p.bias_stderr, "=", 0.0) for p in points
+        claim(f"bias: {p.test}", f"The excess loss has no bias, {p.test}.", p.bias, p.bias_stderr, "=", 0.0)
+        for p in points
     ]
     costs = {p.test: (p.data_per_accepted, p.data_per_accepted_stderr) for p in points}
     papers, ours = costs[_PAPERS], costs[_OURS]
@@ -177,22 +178,39 @@ def _claims(points: list[Point]) -> tuple[Claim, ...]:
 
 def _draw(points: list[Point], stem: Path) -> tuple[Path, Path]:
     with style.journal_style():
-        figure, (left, middle, right) = style.panels(3)
-        rows = np.arange(len(points))[::-1]
-        colours = [style.COLOURS[i % len(style.COLOURS)] for i in range(len(points))]
-        left.axvline(0.0, color="black", linewidth=0.6)
-        for row, point, colour in zip(rows, points, colours, strict=True):
-            left.errorbar(100 * point.bias, row, xerr=100 * point.bias_stderr, color=colour, marker="o", capsize=2)
-            middle.barh(row, point.data_per_accepted, color=colour, height=0.6)
-        left.set(xlabel="bias of the excess loss (%)", yticks=rows, yticklabels=[p.test for p in points])
-        middle.set(xlabel="examples per accepted move", yticks=rows, yticklabels=[])
-        delta = np.linspace(-10.0, 10.0, 401)
-        for (method, rho), colour, line in zip(_CURVES, style.COLOURS, ("-", "-", "--", ":"), strict=False):
-            label = f"{'the paper' if method == 'ridge' else 'linear program'}, $\\rho = {rho:g}$"
-            right.plot(delta, np.abs(curve_error(method, rho, delta)), color=colour, linestyle=line, label=label)
-        right.set(xlabel=r"$\Delta$", ylabel=r"$|A(\Delta) - $ logistic$|$", yscale="log", ylim=(1e-9, 1e-1))
-        right.legend(loc="upper right", fontsize=7)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(2 * style.COLUMN_WIDTH, 4.6))
+        grid = figure.add_gridspec(2, 2)
+        left = figure.add_subplot(grid[0, 0])
+        right = figure.add_subplot(grid[0, 1], sharey=left)
+        below = figure.add_subplot(grid[1, :])
+        _draw_tests(left, right, points)
+        _draw_curves(below)
+        for axes, letter in ((left, "(a)"), (right, "(b)"), (below, "(c)")):
+            axes.set_title(letter, loc="left", fontsize=9)
         return style.save(figure, stem)
+
+
+def _draw_tests(left: Any, right: Any, points: list[Point]) -> None:
+    rows = np.arange(len(points))[::-1]
+    left.axvline(0.0, color="black", linewidth=0.6)
+    for row, point, colour, marker in zip(rows, points, style.COLOURS, style.MARKERS, strict=True):
+        left.errorbar(100 * point.bias, row, xerr=100 * point.bias_stderr, color=colour, marker=marker, capsize=2)
+        right.barh(row, point.data_per_accepted, color=colour, height=0.6)
+    left.set(xlabel="bias of the excess loss (%)", ylim=(-0.6, len(points) - 0.4))
+    left.set_yticks(rows, [p.test for p in points])
+    right.set(xlabel="examples per accepted move")
+    right.tick_params(labelleft=False)
+
+
+def _draw_curves(axes: Any) -> None:
+    delta = np.linspace(-10.0, 10.0, 401)
+    for (method, rho), colour, line in zip(_CURVES, style.COLOURS, ("-", "-", "--", ":"), strict=False):
+        label = f"{'the paper' if method == 'ridge' else 'linear program'}, $\\rho_t = {rho:g}$"
+        axes.plot(delta, np.abs(curve_error(method, rho, delta)), color=colour, linestyle=line, label=label)
+    axes.set(xlabel=r"$\Delta$", ylabel=r"$|A(\Delta) - $ logistic$|$", yscale="log", xlim=(-10, 10), ylim=(1e-9, 1e-1))
+    axes.legend(loc="upper center", ncols=2)
 
 
 def _table(points: list[Point]) -> Table:
