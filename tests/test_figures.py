@@ -10,35 +10,59 @@ import pytest
 from rich.console import Console
 
 import trajens as tj
-from trajens.figures import FIGURES, figure_5
+from trajens.figures import FIGURES, drawn, figure_5
 from trajens.figures import figure_acceptance as acceptance
-from trajens.figures.figure_1c import SCALES, Point, Scale, figure_1c
-from trajens.figures.figure_acceptance import figure_acceptance
+from trajens.figures.claims import read_claims
+from trajens.figures.figure_1c import SCALES, Scale, figure_1c
+from trajens.figures.numbers_1c import Point, claims_of, mean_deviation, student_z2
 
 Z = 6.0
-TINY = Scale(taus=(1, 4), groups=((6_000, (10.0, 30.0)), (3_000, (100.0, 1000.0))), chains=16)
+TINY = Scale(taus=(1, 4), groups=((1_500, (100.0, 300.0, 1000.0)),), chains=16, records=40)
+
+
+def fits(table, width=80):
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(table)
+    return "…" not in capture.get()
+
+
+def rows_of(figure):
+    with figure.files[2].open() as file:
+        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
-    return figure_1c(tmp_path_factory.mktemp("figure"), scale=TINY, seed=1)
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("figure")
 
 
 @pytest.fixture(scope="module")
-def points(drawn):
-    with drawn.files[-1].open() as file:
-        return [Point(int(row.pop("tau")), **{k: float(v) for k, v in row.items()}) for row in csv.DictReader(file)]
+def tiny(folder):
+    return figure_1c(folder, scale=TINY, seed=1)
 
 
-def test_figure_1c_writes_two_pictures_and_the_numbers(drawn):
-    assert [path.name for path in drawn.files] == ["figure_1c.png", "figure_1c.pdf", "figure_1c.csv"]
-    png, pdf, _ = (path.read_bytes() for path in drawn.files)
+@pytest.fixture(scope="module")
+def points(tiny):
+    return [
+        Point(int(row.pop("tau")), test=row.pop("test"), **{k: float(v) for k, v in row.items()})
+        for row in rows_of(tiny)
+    ]
+
+
+def test_figure_1c_writes_two_pictures_the_numbers_and_the_claims(tiny):
+    names = ["figure_1c.png", "figure_1c.pdf", "figure_1c.csv", "claims.json"]
+    assert [path.name for path in tiny.files] == names
+    png, pdf, _, claims = (path.read_bytes() for path in tiny.files)
     assert png.startswith(b"\x89PNG")
     assert pdf.startswith(b"%PDF")
+    assert read_claims(tiny.files[3])["1c"]["scale"] == "own"
+    assert b"ours: exact loss" in claims
 
 
-def test_figure_1c_has_a_point_for_every_tau_and_s(points):
-    assert [(p.tau, p.s) for p in points] == [(tau, s) for tau in (1, 4) for s in (10.0, 30.0, 100.0, 1000.0)]
+def test_figure_1c_has_a_point_for_every_tau_s_and_test(points):
+    expected = [(tau, s, test) for tau in (1, 4) for s in (100.0, 300.0, 1000.0) for test in ("ours", "paper")]
+    assert [(p.tau, p.s, p.test) for p in points] == expected
 
 
 def test_figure_1c_agrees_with_the_exact_loss(points):
@@ -46,33 +70,106 @@ def test_figure_1c_agrees_with_the_exact_loss(points):
     for p in points:
         assert p.exact == tj.exact.perceptron(data.x, data.y, p.tau, 0.1, p.s).loss
         assert p.z == pytest.approx((p.loss - p.exact) / p.loss_stderr)
+        assert p.deviation == pytest.approx(p.loss / p.exact - 1)
         assert abs(p.z) < Z
         assert p.loss_stderr < 0.2 * p.exact
         assert 0 < p.acceptance < 1
         assert 32 <= p.batch_size <= 256
 
 
-def test_figure_1c_prints_a_row_for_every_point_and_the_sum_of_z_squared(drawn, points):
-    assert drawn.table.row_count == len(points)
-    mean = np.mean([p.z**2 for p in points])
-    assert drawn.remarks[0].startswith(f"sum of z^2 / points = {mean:.2f} for {len(points)} points")
+def test_figure_1c_prints_a_row_for_every_tau_and_s_and_the_sum_of_z_squared(tiny, points):
+    assert tiny.table.row_count == len(points) / 2
+    for line, test in zip(tiny.remarks[1:], ("paper", "ours"), strict=True):
+        z = [p.z for p in points if p.test == test]
+        assert f"sum of z^2 / points = {np.mean(np.square(z)):.2f} for {len(z)} points" in line
 
 
-def test_the_table_of_the_figure_fits_80_columns_uncut(drawn):
-    console = Console(width=80)
-    with console.capture() as capture:
-        console.print(drawn.table)
-    assert "…" not in capture.get()
+def test_the_tables_of_the_figures_fit_80_columns_uncut(tiny):
+    assert fits(tiny.table)
+    longest = acceptance.Point("sequential penalty, 1.35", -0.1234, 0.0123, -0.5, 0.123, 256.0, 1234.0, 1.0)
+    assert fits(acceptance._table([longest]))
+    assert fits(figure_5._table([figure_5.Point(16, 20_000, 0.123, -123.4, 0.1234, -12.34, 0.00123, 0.999, 0.0123)]))
 
 
-def test_the_quick_scale_covers_three_decades_of_s():
-    s = SCALES["quick"].all_s
-    assert max(s) / min(s) >= 999.9
-    assert len({len(group) for _, group in SCALES["quick"].groups}) == 1, "groups of one size share a compilation"
+@pytest.mark.parametrize("scale", SCALES.values())
+def test_every_scale_of_figure_1c_covers_four_decades_of_s(scale):
+    assert max(scale.all_s) / min(scale.all_s) == pytest.approx(1e4)
+    assert len({len(group) for _, group in scale.groups}) == 1, "groups of one size share a compilation"
+
+
+def test_the_paper_scale_of_figure_1c_has_the_epochs_of_the_paper():
+    scale = SCALES["paper"]
+    for phases, _ in scale.groups:
+        assert scale.chains * (scale.epochs(1, phases) // 4) >= 2e7
+
+
+def test_figures_read_kept_runs_back_and_give_the_same_numbers(tiny, folder, monkeypatch):
+    def refuse(*_args, **_settings):
+        raise AssertionError("sampled again")
+
+    before = [path.read_bytes() for path in tiny.files]
+    monkeypatch.setattr("trajens.execute.Execution.advance", refuse)
+    again = figure_1c(folder, scale=TINY, seed=1)
+    assert [path.read_bytes() for path in again.files] == before
+    with pytest.raises(AssertionError, match="sampled again"):
+        figure_1c(folder, scale=TINY, seed=2)
+
+
+def test_an_interrupted_run_of_a_figure_goes_on_where_it_was(tmp_path):
+    problem = tj.datasets.perceptron().problem()
+    target, settings = tj.Target(problem, 2, 0.1, 10.0), {"chains": 4, "seed": 3, "burn_in": 100, "records": 10}
+    blocks = iter([False, True])
+    stopped = drawn.kept_run(tmp_path / "half", target, 1000, lambda _: None, **settings)
+    whole = tj.sample(target, 1000, **settings)
+    tj.sample(target, 1000, out=tmp_path / "part", stop=lambda: next(blocks), **settings)
+    resumed = drawn.kept_run(tmp_path / "part", target, 1000, False, **settings)
+    for run in (stopped, resumed):
+        for name, values in whole.records.items():
+            np.testing.assert_array_equal(run.records[name], values)
+
+
+def test_a_kept_run_of_another_length_is_refused(tmp_path):
+    target = tj.Target(tj.datasets.perceptron().problem(), 2, 0.1, 10.0)
+    drawn.kept_run(tmp_path / "run", target, 100, False, chains=1, burn_in=0)
+    with pytest.raises(tj.InputError, match="must hold a run of 50 epochs, got one of 100"):
+        drawn.kept_run(tmp_path / "run", target, 50, False, chains=1, burn_in=0)
+
+
+def made_up(deviation, order=1.0):
+    """Points of both tests whose losses are off the exact ones by `deviation`, with errors of 1 %."""
+    return [
+        Point(tau, s, test, exact * (1 + deviation), 0.01 * exact, exact, 0.0, deviation, 0.01, 1.0, 0.5, 32.0)
+        for tau in (1, 2)
+        for s in (1.0, 10.0)
+        for test in ("ours", "paper")
+        for exact in [order / (tau * s)]
+    ]
+
+
+def test_claims_of_figure_1c_follow_the_numbers():
+    verdicts = {c.name: c.verdict for c in claims_of(made_up(0.0), 24)}
+    assert verdicts["ours: exact loss"] == verdicts["ours: falls with s"] == "confirmed"
+    assert verdicts["exact: falls with tau"] == verdicts["paper: falls with tau"] == "confirmed"
+    verdicts = {c.name: c.verdict for c in claims_of(made_up(0.03), 24)}
+    assert verdicts["ours: exact loss"] == "refuted"
+
+
+def test_the_mean_deviation_weighs_points_and_their_errors():
+    one, two = made_up(0.02)[0]._replace(weight=3.0), made_up(-0.02)[0]
+    mean, error = mean_deviation([one, two])
+    assert mean == pytest.approx(0.01)
+    assert error == pytest.approx(0.01 * np.hypot(0.75, 0.25))
+
+
+def test_the_expected_mean_of_z_squared_is_that_of_students_law():
+    from scipy import stats
+
+    second, fourth = (stats.t(23).moment(k) for k in (2, 4))
+    assert student_z2(24, 10) == pytest.approx((second, np.sqrt((fourth - second**2) / 10)))
 
 
 def test_unknown_scale_is_refused(tmp_path):
-    with pytest.raises(tj.InputError, match="scale must be one of 'quick', got 'enormous'"):
+    with pytest.raises(tj.InputError, match="scale must be one of 'quick', 'laptop', 'paper', got 'enormous'"):
         FIGURES["1c"](tmp_path, scale="enormous")
 
 
@@ -86,23 +183,6 @@ def test_a_missing_matplotlib_is_named_before_sampling(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(tj.InputError, match=r"pip install 'trajens\[figures\]'"):
         figure_1c(tmp_path)
-
-
-def test_the_figure_of_acceptance_tests_has_them_all_and_the_full_data_ones_are_unbiased(tmp_path):
-    drawn = figure_acceptance(tmp_path, scale=acceptance.Scale(chains=64, epochs=1500), seed=2)
-    with drawn.files[-1].open() as file:
-        rows = {row["test"]: row for row in csv.DictReader(file)}
-    assert list(rows) == list(acceptance.tests())
-    for name, row in rows.items():
-        numbers = {key: float(value) for key, value in row.items() if key != "test"}
-        assert numbers["data_per_accepted"] == pytest.approx(numbers["batch_size"] / numbers["acceptance"])
-        if name.startswith("full-data"):
-            assert numbers["batch_size"] == 256
-            assert abs(numbers["bias"]) < Z * numbers["bias_stderr"]
-        elif "planned" in name:
-            # The loss on the deciding batch is low by a sizeable part of the excess.
-            assert numbers["bias_deciding"] < -0.1
-    assert [path.suffix for path in drawn.files] == [".png", ".pdf", ".csv"]
 
 
 def test_the_table_of_the_linear_program_is_far_closer_to_the_logistic_than_the_papers():
@@ -120,14 +200,3 @@ def test_means_of_disjoint_batches_have_unit_spread_whatever_the_law_of_the_exam
         assert means.mean() == pytest.approx(0, abs=1e-12)
         # The variance of 250 means has a relative error of sqrt(2 / 249).
         assert abs(means.var(ddof=1) - 1) < Z * np.sqrt(2 / 249)
-
-
-def test_figure_5_writes_a_histogram_for_every_tau_and_epoch(tmp_path):
-    drawn = figure_5.figure_5(tmp_path, scale=figure_5.Scale((1, 3), (8, 16)), seed=1)
-    with drawn.files[-1].open() as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["tau"], row["epoch"]) for row in rows] == [("1", "8"), ("1", "16"), ("3", "8"), ("3", "16")]
-    for row in rows:
-        assert float(row["rho"]) > 0
-        assert abs(float(row["spread"]) ** 2 - 1) < Z * np.sqrt(2 / 249)
-    assert drawn.files[0].read_bytes().startswith(b"\x89PNG")

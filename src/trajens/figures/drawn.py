@@ -10,9 +10,12 @@ from typing import Any, TypeVar
 
 from rich.table import Table
 
-from trajens.errors import InputError, choice, integer
+from trajens.directory import RunDirectory
+from trajens.errors import InputError, choice, integer, require
 from trajens.figures.claims import Claim
 from trajens.figures.style import require_matplotlib
+from trajens.run import Run, sample
+from trajens.target import Target
 
 S = TypeVar("S")
 
@@ -45,6 +48,32 @@ def prepared(out: Path, scale: str | S, scales: dict[str, S], seed: int) -> tupl
     seed = integer("seed", seed, 0, "any whole number in range will do", 2**32 - 1)
     require_matplotlib()
     return ready_folder(out), chosen, seed
+
+
+def name_of(scale: Any) -> str:
+    """The name of a scale; one of the user's own has none."""
+    return scale if isinstance(scale, str) else "own"
+
+
+def kept_run(folder: Path, target: Target, epochs: int, progress: Any, **settings: Any) -> Run:
+    """Sample into a run directory, or read back the run that is there; one that was interrupted goes on.
+
+    Parameters
+    ----------
+    folder : Path
+        The directory of this run; its name should say all that sets the run apart from others.
+    target : Target
+    epochs : int
+    progress : bool or callable
+    **settings
+        As for `sample`.
+    """
+    run = sample(target, epochs, progress=progress, out=RunDirectory(folder, resume=True), **settings)
+    require(
+        run.epochs == epochs,
+        f"'{folder}' must hold a run of {epochs} epochs, got one of {run.epochs}; remove it, or choose another out.",
+    )
+    return run
 
 
 def ready_folder(out: Path) -> Path:

@@ -2,14 +2,16 @@
 
     <L>/tau = L_min + (1 / 2 tau) sum_dk h_d / (s h_d + kappa_k / sigma^2)
 
-The slowest motion is that of the centre of the path. Redrawing single models moves it by about sigma tau^-1/2
-per sweep, against a spread of (s h_d tau)^-1/2: of the order of 1 / (s h_min sigma^2) sweeps, thousands at small
-s. So one phase in `_SHIFT_EVERY` shifts the whole path instead, by the spread that the centre has at the smallest
-s. There the centre then forgets its start within some tens of shifts. At large s, shifts are refused and plain
-sweeps are fast enough; paths start at random models, far from the solution.
+Sampled twice: with the paper's acceptance test and with the penalty test of this library. A second panel shows the
+relative deviation from the exact loss, as a mean over tau.
 
-Values of s are sampled in groups, the chains of a group side by side in one program, and groups of smaller s for
-more epochs. s is no part of the program, so all groups of one tau share its compilation.
+The slowest motion is that of the centre of the path. Redrawing single models moves it by about sigma tau^-1/2 per
+sweep, against a spread of (s h_d tau)^-1/2: of the order of 1 / (s h_min sigma^2) sweeps, thousands at small s. So
+where s is small, one phase in `_SHIFT_EVERY` shifts the whole path instead, by the spread that the centre has at the
+smallest s. At large s shifts are refused, and plain sweeps are fast enough.
+
+Values of s are sampled in groups, the chains of a group side by side in one program. Lengths are counted in phases of
+the checkerboard, tau / 2 epochs each. s is no part of the program, so groups with the same moves share its compilation.
 """
 
 from __future__ import annotations
@@ -17,20 +19,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from rich import box
 from rich.table import Table
 
 import trajens as tj
+from trajens.acceptance import AcceptanceTest
 from trajens.figures import style
-from trajens.figures.drawn import Drawn, prepared, write_csv
+from trajens.figures.claims import write_claims
+from trajens.figures.drawn import Drawn, kept_run, name_of, prepared, write_csv
+from trajens.figures.numbers_1c import Point, claims_of, mean_deviation, remarks
 from trajens.progress import SeveralRuns
 
 _SIGMA = 0.1
 _CHUNK = 32
-_SHIFT_EVERY = 32
+_SHIFT_EVERY = 8
+_SHIFT_BELOW = 30.0
+_TAUS = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
@@ -40,50 +47,55 @@ class Scale:
     Attributes
     ----------
     taus : tuple of int
-    groups : tuple of (epochs, tuple of s)
-        Values of s that are sampled together, and for how long; a third of it is burn-in.
+    groups : tuple of (phases, tuple of s)
+        Values of s that are sampled together, and for how long; a quarter of it is burn-in.
     chains : int
         Independent chains per value of s; the standard error comes from their spread.
+    records : int
+        Measurements of the loss per chain, burn-in included.
     """
 
     taus: tuple[int, ...]
     groups: tuple[tuple[int, tuple[float, ...]], ...]
     chains: int = 24
+    records: int = 80
 
     @property
     def all_s(self) -> tuple[float, ...]:
         """All values of s."""
         return tuple(s for _, group in self.groups for s in group)
 
-
-class Point(NamedTuple):
-    """One symbol of the figure; the names are the columns of the CSV file."""
-
-    tau: int
-    s: float
-    loss: float
-    loss_stderr: float
-    exact: float
-    z: float
-    acceptance: float
-    batch_size: float
+    def epochs(self, tau: int, phases: int) -> int:
+        """Proposals per chain."""
+        return max(1, tau // 2) * phases
 
 
-def _decades(first: float, last: float, per_group: int, epochs: tuple[int, ...]) -> Any:
-    values = np.geomspace(first, last, per_group * len(epochs)).reshape(len(epochs), per_group)
-    return tuple((e, tuple(float(s) for s in group)) for e, group in zip(epochs, values, strict=True))
+def _decades(phases: tuple[int, int, int]) -> tuple[tuple[int, tuple[float, ...]], ...]:
+    """Four decades of s, two values in each, in three groups."""
+    values = (10.0 ** np.linspace(0.0, 4.0, 9)).reshape(3, 3)
+    return tuple((n, tuple(float(s) for s in group)) for n, group in zip(phases, values, strict=True))
 
 
-SCALES = {"quick": Scale((1, 2, 4, 8, 16), _decades(1.0, 1000.0, 3, (80_000, 16_000, 10_000)))}
+SCALES = {
+    "quick": Scale(_TAUS, _decades((4_000, 4_000, 4_000))),
+    "laptop": Scale(_TAUS, _decades((40_000, 30_000, 30_000)), chains=96, records=120),
+    # At least the paper's 2e7 epochs of burn-in and 2e7 after it for every point, here shared between chains.
+    "paper": Scale(_TAUS, _decades((200_000, 200_000, 200_000)), chains=480, records=60),
+}
+
+
+def tests() -> dict[str, AcceptanceTest]:
+    """The paper's test and ours, by the name in the CSV file."""
+    return {"ours": tj.Penalty(_CHUNK), "paper": tj.paper_test(_CHUNK)}
 
 
 def figure_1c(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
-    """Sample the figure and write figure_1c.png, .pdf and .csv into `out`.
+    """Sample the figure and write figure_1c.png, .pdf and .csv, and its claims, into `out`.
 
     Parameters
     ----------
     out : Path
-        Folder, made if need be.
+        Folder, made if need be. Runs are kept in ``out/runs`` and used again.
     scale : str or Scale
         A name in `SCALES`, or one of your own.
     seed : int
@@ -96,89 +108,148 @@ def figure_1c(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: 
     """
     out, size, seed = prepared(out, scale, SCALES, seed)
     data = tj.datasets.perceptron()
-    points = sorted(_sample(data, size, seed, progress))
-    files = (*_draw(data, size, points, out / "figure_1c"), write_csv(points, out / "figure_1c.csv"))
-    chi2 = float(np.mean([point.z**2 for point in points]))
-    # z has Student's law: its error is itself measured, on few chains.
-    expected = f"{(size.chains - 1) / (size.chains - 3):.2f}" if size.chains > 3 else "not defined"
-    remark = f"sum of z^2 / points = {chi2:.2f} for {len(points)} points; expected for {size.chains} chains: {expected}"
-    return Drawn(_table(points), (remark,), files)
+    folder = out / "runs" / f"1c-{name_of(scale)}-seed{seed}"
+    points = sorted(_sample(data, size, seed, folder, progress))
+    claims = claims_of(points, size.chains)
+    files = (
+        *_draw(data, size, points, out / "figure_1c"),
+        write_csv(points, out / "figure_1c.csv"),
+        write_claims(out, "1c", name_of(scale), seed, claims),
+    )
+    return Drawn(_table(points), remarks(points, size.chains), files, claims)
 
 
-def _sample(data: tj.datasets.PerceptronData, scale: Scale, seed: int, progress: bool) -> Iterator[Point]:
+def _sample(data: tj.datasets.PerceptronData, scale: Scale, seed: int, folder: Path, progress: bool) -> Iterator[Point]:
     problem = data.problem()
-    runs = [(tau, epochs, s) for tau in scale.taus for epochs, s in scale.groups]
+    runs = [
+        (name, test, tau, scale.epochs(tau, phases), s)
+        for name, test in tests().items()
+        for tau in scale.taus
+        for phases, s in scale.groups
+    ]
     # Equal seeds would give runs of different tau or s the same random numbers.
     seeds = np.random.SeedSequence(seed).generate_state(len(runs))
-    with SeveralRuns(sum(epochs for _, epochs, _ in runs), "figure 1(c)", progress) as report:
-        for (tau, epochs, s), run_seed in zip(runs, seeds, strict=True):
-            run = tj.sample(
+    with SeveralRuns(sum(epochs for *_, epochs, _ in runs), "figure 1(c)", progress) as report:
+        for (name, test, tau, epochs, s), run_seed in zip(runs, seeds, strict=True):
+            run = kept_run(
+                folder / f"{name}-tau{tau}-s{s[0]:g}-{s[-1]:g}-{epochs}-epochs",
                 tj.Target(problem, tau, _SIGMA, np.repeat(s, scale.chains)),
                 epochs,
+                report,
                 chains=scale.chains * len(s),
                 seed=int(run_seed),
-                burn_in=epochs // 3,
-                move=_move(data, tau, min(scale.all_s)),
-                test=tj.Penalty(_CHUNK),
+                burn_in=epochs // 4,
+                move=_move(data, tau, s),
+                test=test,
                 scan="checkerboard",
-                records=60,
-                progress=report,
+                records=scale.records,
             )
             report.finish(epochs)
             for i, value in enumerate(s):
-                yield _point(data, run, tau, value, np.arange(scale.chains) + i * scale.chains)
+                yield _point(data, run, tau, value, name, np.arange(scale.chains) + i * scale.chains)
 
 
-def _move(data: tj.datasets.PerceptronData, tau: int, smallest_s: float) -> tj.Mixture:
+def _move(data: tj.datasets.PerceptronData, tau: int, s: tuple[float, ...]) -> tj.moves.Move:
+    if max(s) > _SHIFT_BELOW:
+        return tj.SingleSite()
     h = float(np.mean(data.x**2))
-    shift = tj.CentreOfMass((smallest_s * tau * h) ** -0.5)
+    shift = tj.CentreOfMass((min(s) * tau * h) ** -0.5)
     return tj.Mixture([(_SHIFT_EVERY - 1, tj.SingleSite()), (1, shift)])
 
 
-def _point(data: tj.datasets.PerceptronData, run: tj.Run, tau: int, s: float, chains: np.ndarray) -> Point:
+def _point(data: tj.datasets.PerceptronData, run: tj.Run, tau: int, s: float, test: str, chains: np.ndarray) -> Point:
     summary = run.summary(chains)
     loss, error = summary["loss"], summary["loss_stderr"]
-    exact = tj.exact.perceptron(data.x, data.y, tau, _SIGMA, s).loss
-    return Point(tau, s, loss, error, exact, (loss - exact) / error, summary["acceptance"], summary["batch_size"])
+    law = tj.exact.perceptron(data.x, data.y, tau, _SIGMA, s)
+    exact = law.loss
+    return Point(
+        tau,
+        s,
+        test,
+        loss,
+        error,
+        exact,
+        (loss - exact) / error,
+        (loss - exact) / exact,
+        error / exact,
+        (tau * exact) ** 2 / law.variance,
+        summary["acceptance"],
+        summary["batch_size"],
+    )
 
 
 def _draw(data: tj.datasets.PerceptronData, scale: Scale, points: list[Point], stem: Path) -> tuple[Path, Path]:
     with style.journal_style():
-        figure, (axes,) = style.panels()
-        _losses(axes, data, scale, points)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(style.COLUMN_WIDTH, 4.2))
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2.0, 1.0))
+        _losses(upper, data, scale, points)
+        _deviations(lower, scale, points)
+        for axes, letter in ((upper, "(a)"), (lower, "(b)")):
+            axes.text(-0.2, 1.0, letter, transform=axes.transAxes, va="top")
         return style.save(figure, stem)
 
 
 def _losses(axes: Any, data: tj.datasets.PerceptronData, scale: Scale, points: list[Point]) -> None:
-    """Exact curves, with the measurements on top of them."""
+    """Exact curves, with the measurements on top of them: open symbols are ours, crosses the paper's."""
     entries = []
     grid = np.geomspace(min(scale.all_s), max(scale.all_s), 100)
     for tau, colour, marker in zip(scale.taus, style.COLOURS, style.MARKERS, strict=False):
         exact = [tj.exact.perceptron(data.x, data.y, tau, _SIGMA, s).loss for s in grid]
         axes.plot(grid, exact, color=colour)
-        here = [point for point in points if point.tau == tau]
-        axes.errorbar(
-            [point.s for point in here],
-            [point.loss for point in here],
-            [point.loss_stderr for point in here],
-            color=colour,
-            marker=marker,
-            markerfacecolor="white",
-            linestyle="none",
-        )
+        for test, look in (("ours", {"marker": marker, "markerfacecolor": "white"}), ("paper", {"marker": "x"})):
+            here = [p for p in points if (p.tau, p.test) == (tau, test)]
+            s, loss, error = ([getattr(p, name) for p in here] for name in ("s", "loss", "loss_stderr"))
+            axes.errorbar(s, loss, error, color=colour, linestyle="none", **look)
         entries.append({"color": colour, "marker": marker, "label": rf"$\tau = {tau}$"})
-    axes.set(xscale="log", yscale="log", xlabel=r"$s$", ylabel=r"$\langle L\rangle/\tau$")
+    axes.set(xscale="log", yscale="log", ylabel=r"$\langle L\rangle/\tau$")
     style.legend(axes, entries, "lower left")
-    sampled = {"color": "black", "marker": "o", "linestyle": "none", "label": "sampled"}
-    style.legend(axes, [sampled, {"color": "black", "label": "exact"}], "upper right")
+    symbol = {"color": "black", "linestyle": "none"}
+    kinds = [
+        {**symbol, "marker": "o", "label": "penalty test"},
+        {**symbol, "marker": "x", "label": "the paper's test"},
+        {"color": "black", "label": "exact"},
+    ]
+    style.legend(axes, kinds, "upper right")
+
+
+def _deviations(axes: Any, scale: Scale, points: list[Point]) -> None:
+    """Relative deviations, a mean over tau; the tests are set apart a little."""
+    axes.axhline(0.0, color="black", linewidth=0.6)
+    for test, shift, look in (
+        ("ours", 0.93, {"marker": "o", "markerfacecolor": "white"}),
+        ("paper", 1.07, {"marker": "x"}),
+    ):
+        colour = style.COLOURS[0 if test == "ours" else 1]
+        for s in scale.all_s:
+            mean, error = mean_deviation([p for p in points if (p.s, p.test) == (s, test)])
+            axes.errorbar(shift * s, 100 * mean, 100 * error, color=colour, linestyle="none", **look)
+    bound = 1.1 * max(abs(value) for value in axes.get_ylim())
+    axes.set(xscale="log", xlabel=r"$s$", ylabel="deviation from\nexact loss (%)", ylim=(-bound, bound))
 
 
 def _table(points: list[Point]) -> Table:
-    table = Table(title="figure 1(c): loss per model of the perceptron", box=box.SIMPLE_HEAD)
-    for heading in ("tau", "s", "measured", "standard\nerror", "exact", "z", "acceptance", "mean\nbatch"):
+    table = Table(
+        title="figure 1(c): loss per model of the perceptron",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    per_test = [heading for name in ("ours", "paper's") for heading in (f"{name}\ndeviation", "\nz", "mean\nbatch")]
+    for heading in ("\ntau", "\ns", "\nexact", *per_test):
         table.add_column(heading, justify="right", no_wrap=True)
-    for i, p in enumerate(points):
-        is_last_of_tau = i + 1 < len(points) and points[i + 1].tau != p.tau
-        numbers = (f"{p.s:.4g}", f"{p.loss:.4g}", f"{p.loss_stderr:.2g}", f"{p.exact:.4g}", f"{p.z:+.2f}")
-        table.add_row(str(p.tau), *numbers, f"{p.acceptance:.2f}", f"{p.batch_size:.0f}", end_section=is_last_of_tau)
+    by_place: dict[tuple[int, float], dict[str, Point]] = {}
+    for p in points:
+        by_place.setdefault((p.tau, p.s), {})[p.test] = p
+    for (tau, s), pair in by_place.items():
+        numbers = []
+        for name in ("ours", "paper"):
+            p = pair[name]
+            numbers += [
+                f"{100 * p.deviation:+.1f} ± {100 * p.deviation_stderr:.1f}",
+                f"{p.z:+.2f}",
+                f"{p.batch_size:.0f}",
+            ]
+        is_last_of_tau = s == max(p.s for p in points)
+        table.add_row(str(tau), f"{s:.4g}", f"{pair['ours'].exact:.4g}", *numbers, end_section=is_last_of_tau)
     return table

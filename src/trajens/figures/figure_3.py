@@ -24,7 +24,7 @@ from trajens.experiment import Experiment
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, claim, write_claims
 from trajens.figures.digits import Group, Setting
-from trajens.figures.drawn import Drawn, prepared, write_csv
+from trajens.figures.drawn import Drawn, name_of, prepared, write_csv
 from trajens.progress import SeveralRuns
 
 
@@ -84,7 +84,7 @@ def figure_3(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: b
     Drawn
     """
     out, size, seed = prepared(out, scale, SCALES, seed)
-    name = scale if isinstance(scale, str) else "own"
+    name = name_of(scale)
     folders = list(folders_of_runs(out, name, size, seed, progress))
     found = [group for folder in folders for group in digits.groups(folder, size.setting)]
     points = [_point(group) for group in found]

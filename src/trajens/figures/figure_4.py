@@ -18,7 +18,7 @@ from rich.table import Table
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, claim, write_claims
 from trajens.figures.digits import Group
-from trajens.figures.drawn import Drawn, prepared, write_csv
+from trajens.figures.drawn import Drawn, name_of, prepared, write_csv
 from trajens.figures.figure_3 import SCALES, Scale, folders_of_runs, nearest
 
 _S = 50.0
@@ -53,7 +53,7 @@ def figure_4(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: b
     Drawn
     """
     out, size, seed = prepared(out, scale, SCALES, seed)
-    name = scale if isinstance(scale, str) else "own"
+    name = name_of(scale)
     found = [_training(folder, size) for folder in folders_of_runs(out, name, size, seed, progress)]
     curves = [_curve(group) for group in found]
     claims = tuple(_claims(found))

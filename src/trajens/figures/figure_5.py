@@ -10,6 +10,7 @@ The setting is the paper's: its network on MNIST, s = 50, sigma = 0.05, a mask o
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +23,18 @@ from rich import box
 from rich.table import Table
 
 import trajens as tj
+from trajens.checkpoint import write_atomically
 from trajens.figures import style
-from trajens.figures.drawn import Drawn, prepared, write_csv
+from trajens.figures.claims import Claim, claim, write_claims
+from trajens.figures.drawn import Drawn, kept_run, name_of, prepared, write_csv
 from trajens.moves.base import Site
 from trajens.problem import compiled_losses_of_pairs
 from trajens.randomness import fold_in, key_of
 
 _S, _SIGMA, _BATCH = 50.0, 0.05, 240
+_QUANTITY = r"$(\Delta^* - \Delta)/\rho$"
+_LARGEST_KAPPA = 0.05
+"""Error of the log-ratio of detailed balance that is taken as small: the usual `skew_tolerance` of a test."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +64,19 @@ class Point(NamedTuple):
 
 
 SCALES = {
-    "quick": Scale((2, 8), (1_000, 2_000, 4_000, 8_000)),
+    "quick": Scale((2, 8), (1_000, 2_000, 4_000, 6_000)),
     "laptop": Scale((2, 16), (5_000, 10_000, 15_000, 20_000)),
     "paper": Scale((2, 16), (5_000, 10_000, 15_000, 20_000)),
 }
 
 
 def figure_5(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
-    """Sample the figure and write figure_5.png, .pdf and .csv into `out`.
+    """Sample the figure and write figure_5.png, .pdf and .csv, and its claims, into `out`.
 
     Parameters
     ----------
     out : Path
-        Folder, made if need be.
+        Folder, made if need be. Runs and what was measured on them are kept in ``out/runs`` and used again.
     scale : str or Scale
         A name in `SCALES`, or one of your own.
     seed : int
@@ -82,11 +88,17 @@ def figure_5(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: b
     Drawn
     """
     out, size, seed = prepared(out, scale, SCALES, seed)
-    sampled = list(_sample(size, seed, progress))
+    folder = out / "runs" / f"5-{name_of(scale)}-seed{seed}"
+    sampled = list(_sample(size, seed, folder, progress))
     points = [point for point, _ in sampled]
-    files = (*_draw(size, sampled, out / "figure_5"), write_csv(points, out / "figure_5.csv"))
+    claims = _claims(sampled)
+    files = (
+        *_draw(size, sampled, out / "figure_5"),
+        write_csv(points, out / "figure_5.csv"),
+        write_claims(out, "5", name_of(scale), seed, claims),
+    )
     remark = f"every histogram has {len(sampled[0][1])} disjoint batches of {_BATCH} images, of one proposal"
-    return Drawn(_table(points), (remark,), files)
+    return Drawn(_table(points), (remark,), files, claims)
 
 
 def batch_means(differences: np.ndarray, batch: int = _BATCH) -> np.ndarray:
@@ -100,24 +112,36 @@ def standard_error(differences: np.ndarray, batch: int = _BATCH) -> float:
     return float(differences.std(ddof=1) * np.sqrt((1 / batch) * (1 - batch / len(differences))))
 
 
-def _sample(scale: Scale, seed: int, progress: bool) -> Iterator[tuple[Point, np.ndarray]]:
+def _sample(scale: Scale, seed: int, folder: Path, progress: bool) -> Iterator[tuple[Point, np.ndarray]]:
     digits = tj.datasets.mnist()
     # In a random order, the same for all: batches of the stored order would not be random ones.
     order = np.random.default_rng(seed).permutation(len(digits.train_y))
     problem = tj.models.cnn().problem(digits.train_x[order], digits.train_y[order])
-    move = tj.SingleSite(0.25)
     for tau in scale.taus:
         target = tj.Target(problem, tau, _SIGMA, _S)
-        run: tj.Run | None = None
+        # One run, stopped at every epoch to look at it: a run of other epochs may not share its directory.
+        run = folder / f"tau{tau}-epochs-{'-'.join(map(str, scale.epochs))}"
         for epoch in scale.epochs:
-            if run is None:
-                settings: dict[str, Any] = {"move": move, "test": tj.paper_test(_BATCH), "scan": "checkerboard"}
-                run = tj.sample(target, epoch, 1, seed, 0, records=1, progress=progress, **settings)
-            else:
-                run = run.extend(epoch - run.epochs, records=1, progress=progress)
-            deltas = _differences(target, move, run.paths[0], seed, epoch)
+            loss, deltas = _kept_differences(run, target, epoch, seed, progress)
             means = batch_means(deltas)
-            yield _point(tau, epoch, float(run.records["loss"][0, -1]), deltas, means), means
+            yield _point(tau, epoch, loss, deltas, means), means
+
+
+def _kept_differences(
+    folder: Path, target: tj.Target, epoch: int, seed: int, progress: bool
+) -> tuple[float, np.ndarray]:
+    """Loss per model at an epoch of the run in `folder`, and Delta_i of a proposal there; kept beside the run."""
+    file = folder / f"differences-{epoch}.npz"
+    if not file.exists():
+        move = tj.SingleSite(0.25)
+        settings: dict[str, Any] = {"move": move, "test": tj.paper_test(_BATCH), "scan": "checkerboard"}
+        run = kept_run(folder, target, epoch, progress, chains=1, seed=seed, burn_in=0, records=1, **settings)
+        deltas = _differences(target, move, run.paths[0], seed, epoch)
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, loss=run.records["loss"][0, -1], deltas=deltas)
+        write_atomically(file, content.getvalue())
+    with np.load(file, allow_pickle=False) as kept:
+        return float(kept["loss"]), kept["deltas"]
 
 
 def _differences(target: tj.Target, move: tj.SingleSite, path: np.ndarray, seed: int, epoch: int) -> np.ndarray:
@@ -147,8 +171,54 @@ def _point(tau: int, epoch: int, loss: float, deltas: np.ndarray, means: np.ndar
         rho,
         skewness,
         float(abs(skewness) * rho**3 / np.sqrt(_BATCH) / 12),
-        float(means.std(ddof=1)),
+        # Around the mean over all examples, which is known.
+        float(np.sqrt(np.mean(means**2))),
         float(stats.kstest(means, "norm").pvalue),
+    )
+
+
+def _kappa_when_deciding(point: Point) -> float:
+    """|kappa_3| / 12, which falls as b^-2, once the batch has grown until rho <= 1."""
+    return point.kappa_3_over_12 / max(1.0, point.rho**2) ** 2
+
+
+def _claims(sampled: list[tuple[Point, np.ndarray]]) -> tuple[Claim, ...]:
+    points = [point for point, _ in sampled]
+    batches = sum(len(means) for _, means in sampled)
+    p = min(1.0, len(points) * min(point.p_normal for point in points))
+    return (
+        claim(
+            "skewness",
+            "Skewness of Delta* at this batch leaves detailed balance almost exact: largest |kappa_3| / 12.",
+            max(point.kappa_3_over_12 for point in points),
+            0.0,
+            "<",
+            _LARGEST_KAPPA,
+        ),
+        claim(
+            "skewness when deciding",
+            "The same at the batch at which the test decides, where rho is at most 1.",
+            max(_kappa_when_deciding(point) for point in points),
+            0.0,
+            "<",
+            _LARGEST_KAPPA,
+        ),
+        claim(
+            "spread",
+            "Delta* scatters by the standard error rho of one batch: spread over rho, root mean square.",
+            float(np.sqrt(np.mean([point.spread**2 for point in points]))),
+            (2 * (batches - len(points))) ** -0.5,
+            "=",
+            1.0,
+        ),
+        claim(
+            "normality",
+            "No histogram of Delta* is told from the normal law: smallest Kolmogorov-Smirnov p, times their number.",
+            p,
+            0.0,
+            ">",
+            0.05,
+        ),
     )
 
 
@@ -160,24 +230,26 @@ def _draw(scale: Scale, sampled: list[tuple[Point, np.ndarray]], stem: Path) -> 
 
         columns = len(scale.epochs)
         rows = len(scale.taus)
-        figure = Figure(figsize=(2 * style.COLUMN_WIDTH, 1.7 * (rows + 1)))
+        figure = Figure(figsize=(2 * style.COLUMN_WIDTH, 1.75 * (rows + 1)))
         grid = figure.add_gridspec(rows + 1, columns)
         z = np.linspace(-4, 4, 200)
         last = figure.add_subplot(grid[rows, :])
         for i, (point, means) in enumerate(sampled):
             row, column = divmod(i, columns)
             axes = figure.add_subplot(grid[row, column])
-            axes.hist(means, bins=list(np.linspace(-4, 4, 25)), density=True, color=style.COLOURS[5])
+            axes.hist(np.clip(means, -4, 4), bins=list(np.linspace(-4, 4, 25)), density=True, color=style.COLOURS[5])
             axes.plot(z, stats.norm.pdf(z), color="black")
             axes.set(xlim=(-4, 4), ylim=(0, 0.6), title=rf"$\tau = {point.tau}$, epoch {point.epoch:,}")
-            axes.title.set_fontsize(7.5)
-            axes.set_yticks([] if column else [0, 0.2, 0.4])
+            axes.title.set_fontsize(8.5)
+            axes.set_xticks([-4, -2, 0, 2, 4], [] if row + 1 < rows else None)
+            axes.set_yticks([0, 0.2, 0.4], [] if column else None)
+            axes.set(xlabel=_QUANTITY if row + 1 == rows else None, ylabel=None if column else "density")
             ordered = np.sort(means)
             expected = stats.norm.ppf((np.arange(len(means)) + 0.5) / len(means))
             colour, marker = style.COLOURS[row], style.MARKERS[column]
             last.plot(expected, ordered, marker, color=colour, markersize=1.8, markerfacecolor="none")
         last.plot(z, z, color="black", linewidth=0.6)
-        last.set(xlabel="normal quantiles", ylabel=r"$(\Delta^* - \Delta)/\rho$", xlim=(-4, 4))
+        last.set(xlabel="normal quantiles", ylabel=_QUANTITY, xlim=(-4, 4))
         entries = [
             {"color": style.COLOURS[i], "marker": "o", "linestyle": "none", "label": rf"$\tau = {tau}$"}
             for i, tau in enumerate(scale.taus)

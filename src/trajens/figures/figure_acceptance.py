@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich import box
@@ -24,19 +24,22 @@ import trajens as tj
 from trajens.acceptance import AcceptanceTest
 from trajens.acceptance.correction import correction_table
 from trajens.figures import style
-from trajens.figures.drawn import Drawn, prepared, write_csv
+from trajens.figures.claims import Claim, claim, write_claims
+from trajens.figures.drawn import Drawn, kept_run, name_of, prepared, write_csv
 from trajens.progress import SeveralRuns
 
 _TAU, _SIGMA, _S, _CHUNK = 4, 0.1, 150.0, 16
+_PAPERS, _OURS = "the paper's scheme", "planned penalty, 1.35"
 _CURVES = (("ridge", 1.0), ("lp", 1.0), ("lp", 1.2), ("lp", 1.3))
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is sampled: chains of so many epochs, a fifth of it burn-in."""
+    """How much is sampled: chains of so many epochs, a fifth of it burn-in, with so many records."""
 
     chains: int
     epochs: int
+    records: int = 60
 
 
 class Point(NamedTuple):
@@ -49,31 +52,32 @@ class Point(NamedTuple):
     acceptance: float
     batch_size: float
     data_per_accepted: float
+    data_per_accepted_stderr: float
 
 
-SCALES = {"quick": Scale(512, 6000), "laptop": Scale(4096, 16_000)}
+SCALES = {"quick": Scale(512, 6000), "laptop": Scale(2048, 20_000, 80), "paper": Scale(4096, 40_000, 80)}
 
 
 def tests() -> dict[str, AcceptanceTest]:
-    """Every test of the library, by the name it has in the figure."""
+    """Every test of the library, by the name it has in the figure; the number in it is rho_t."""
     return {
         "full-data Metropolis": tj.Metropolis(),
         "full-data Barker": tj.Barker(),
-        "the paper's scheme": tj.paper_test(_CHUNK),
-        "minibatch Barker, rho = 1": tj.MinibatchBarker(_CHUNK),
-        "penalty, sequential, rho = 1.35": tj.Penalty(_CHUNK, plan=False),
-        "penalty, planned, rho = 1": tj.Penalty(_CHUNK, rho=1.0),
-        "penalty, planned, rho = 1.35": tj.Penalty(_CHUNK, rho=1.35),
+        _PAPERS: tj.paper_test(_CHUNK),
+        "minibatch Barker, 1": tj.MinibatchBarker(_CHUNK),
+        "sequential penalty, 1.35": tj.Penalty(_CHUNK, plan=False),
+        "planned penalty, 1": tj.Penalty(_CHUNK, rho=1.0),
+        _OURS: tj.Penalty(_CHUNK, rho=1.35),
     }
 
 
 def figure_acceptance(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
-    """Sample the figure and write figure_acceptance.png, .pdf and .csv into `out`.
+    """Sample the figure and write figure_acceptance.png, .pdf and .csv, and its claims, into `out`.
 
     Parameters
     ----------
     out : Path
-        Folder, made if need be.
+        Folder, made if need be. Runs are kept in ``out/runs`` and used again.
     scale : str or Scale
         A name in `SCALES`, or one of your own.
     seed : int
@@ -85,10 +89,16 @@ def figure_acceptance(out: Path, scale: str | Scale = "quick", seed: int = 0, pr
     Drawn
     """
     out, size, seed = prepared(out, scale, SCALES, seed)
-    points = list(_sample(size, seed, progress))
-    files = (*_draw(points, out / "figure_acceptance"), write_csv(points, out / "figure_acceptance.csv"))
+    folder = out / "runs" / f"acceptance-{name_of(scale)}-seed{seed}"
+    points = list(_sample(size, seed, folder, progress))
+    claims = _claims(points)
+    files = (
+        *_draw(points, out / "figure_acceptance"),
+        write_csv(points, out / "figure_acceptance.csv"),
+        write_claims(out, "acceptance", name_of(scale), seed, claims),
+    )
     remark = f"biases are relative to the exact excess loss; errors are standard errors over {size.chains} chains"
-    return Drawn(_table(points), (remark,), files)
+    return Drawn(_table(points), (remark, "the number in the name of a test is rho_t"), files, claims)
 
 
 def curve_error(method: str, rho: float, delta: np.ndarray) -> np.ndarray:
@@ -98,60 +108,114 @@ def curve_error(method: str, rho: float, delta: np.ndarray) -> np.ndarray:
     return np.asarray(correction_table(rho, method).acceptance(delta) - expit(delta))
 
 
-def _sample(scale: Scale, seed: int, progress: bool) -> Iterator[Point]:
+def _sample(scale: Scale, seed: int, folder: Path, progress: bool) -> Iterator[Point]:
     data = tj.datasets.perceptron(seed=0, noise=1.0)
     exact = tj.exact.perceptron(data.x, data.y, _TAU, _SIGMA, _S)
     target = tj.Target(data.problem(), _TAU, _SIGMA, _S)
     runs = tests()
     with SeveralRuns(scale.epochs * len(runs), "acceptance", progress) as report:
         for name, test in runs.items():
-            run = tj.sample(
+            run = kept_run(
+                folder / f"{_slug(name)}-{scale.chains}-chains-{scale.epochs}-epochs",
                 target,
                 scale.epochs,
+                report,
                 chains=scale.chains,
                 seed=seed,
                 burn_in=scale.epochs // 5,
                 move=tj.SingleSite(),
                 test=test,
-                records=max(2, scale.epochs // 100),
-                progress=report,
+                records=scale.records,
             )
             report.finish(scale.epochs)
-            m = run.summary()
-            yield Point(
-                name,
-                (m["loss"] - exact.loss) / exact.excess,
-                m["loss_stderr"] / exact.excess,
-                (m["loss_deciding"] - exact.loss) / exact.excess,
-                m["acceptance"],
-                m["batch_size"],
-                m["batch_size"] / m["acceptance"],
-            )
+            yield _point(name, run, exact)
+
+
+def _slug(name: str) -> str:
+    return name.replace("'", "").replace(", ", "-").replace(" ", "-")
+
+
+def _point(name: str, run: tj.Run, exact: tj.exact.ExactPaths) -> Point:
+    m = run.summary()
+    per_chain = [run.summary(chain) for chain in range(run.settings.chains)]
+    batch, acceptance = np.array([[c["batch_size"], c["acceptance"]] for c in per_chain]).T
+    ratio = m["batch_size"] / m["acceptance"]
+    # Of a ratio of two means: the spread of what is left of one after the other is taken off.
+    rest = (batch - ratio * acceptance) / m["acceptance"]
+    return Point(
+        name,
+        (m["loss"] - exact.loss) / exact.excess,
+        m["loss_stderr"] / exact.excess,
+        (m["loss_deciding"] - exact.loss) / exact.excess,
+        m["acceptance"],
+        m["batch_size"],
+        ratio,
+        float(rest.std(ddof=1) / np.sqrt(len(rest))),
+    )
+
+
+def _claims(points: list[Point]) -> tuple[Claim, ...]:
+    found = [
+        claim(f"bias: {p.test}", f"The excess loss has no bias, {p.test}.", p.bias, p.bias_stderr, "=", 0.0)
+        for p in points
+    ]
+    costs = {p.test: (p.data_per_accepted, p.data_per_accepted_stderr) for p in points}
+    papers, ours = costs[_PAPERS], costs[_OURS]
+    ratio = ours[0] / papers[0]
+    error = ratio * np.hypot(ours[1] / ours[0], papers[1] / papers[0])
+    text = "Examples per accepted move, planned penalty at rho_t = 1.35 over the paper's scheme."
+    found.append(claim("data per accepted move", text, ratio, error, "<", 1.0))
+    delta = np.linspace(-14.0, 14.0, 561)
+    at_paper = np.abs(curve_error("ridge", 1.0, delta)).max()
+    for rho in (1.0, 1.3):
+        text = (
+            f"Largest error of the acceptance curve, linear program at rho = {rho:g}, against the paper's table at 1."
+        )
+        largest = np.abs(curve_error("lp", rho, delta)).max()
+        found.append(claim(f"acceptance curve at {rho:g}", text, largest, 0.0, "<", at_paper))
+    return tuple(found)
 
 
 def _draw(points: list[Point], stem: Path) -> tuple[Path, Path]:
     with style.journal_style():
-        figure, (left, middle, right) = style.panels(3)
-        rows = np.arange(len(points))[::-1]
-        colours = [style.COLOURS[i % len(style.COLOURS)] for i in range(len(points))]
-        left.axvline(0.0, color="black", linewidth=0.6)
-        for row, point, colour in zip(rows, points, colours, strict=True):
-            left.errorbar(100 * point.bias, row, xerr=100 * point.bias_stderr, color=colour, marker="o", capsize=2)
-            middle.barh(row, point.data_per_accepted, color=colour, height=0.6)
-        left.set(xlabel="bias of the excess loss (%)", yticks=rows, yticklabels=[p.test for p in points])
-        middle.set(xlabel="examples per accepted move", yticks=rows, yticklabels=[])
-        delta = np.linspace(-10.0, 10.0, 401)
-        for (method, rho), colour, line in zip(_CURVES, style.COLOURS, ("-", "-", "--", ":"), strict=False):
-            label = f"{'the paper' if method == 'ridge' else 'linear program'}, $\\rho = {rho:g}$"
-            right.plot(delta, np.abs(curve_error(method, rho, delta)), color=colour, linestyle=line, label=label)
-        right.set(xlabel=r"$\Delta$", ylabel=r"$|A(\Delta) - $ logistic$|$", yscale="log", ylim=(1e-9, 1e-1))
-        right.legend(loc="upper right", fontsize=7)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(2 * style.COLUMN_WIDTH, 4.6))
+        grid = figure.add_gridspec(2, 2)
+        left = figure.add_subplot(grid[0, 0])
+        right = figure.add_subplot(grid[0, 1], sharey=left)
+        below = figure.add_subplot(grid[1, :])
+        _draw_tests(left, right, points)
+        _draw_curves(below)
+        for axes, letter in ((left, "(a)"), (right, "(b)"), (below, "(c)")):
+            axes.set_title(letter, loc="left", fontsize=9)
         return style.save(figure, stem)
+
+
+def _draw_tests(left: Any, right: Any, points: list[Point]) -> None:
+    rows = np.arange(len(points))[::-1]
+    left.axvline(0.0, color="black", linewidth=0.6)
+    for row, point, colour, marker in zip(rows, points, style.COLOURS, style.MARKERS, strict=True):
+        left.errorbar(100 * point.bias, row, xerr=100 * point.bias_stderr, color=colour, marker=marker, capsize=2)
+        right.barh(row, point.data_per_accepted, color=colour, height=0.6)
+    left.set(xlabel="bias of the excess loss (%)", ylim=(-0.6, len(points) - 0.4))
+    left.set_yticks(rows, [p.test for p in points])
+    right.set(xlabel="examples per accepted move")
+    right.tick_params(labelleft=False)
+
+
+def _draw_curves(axes: Any) -> None:
+    delta = np.linspace(-10.0, 10.0, 401)
+    for (method, rho), colour, line in zip(_CURVES, style.COLOURS, ("-", "-", "--", ":"), strict=False):
+        label = f"{'the paper' if method == 'ridge' else 'linear program'}, $\\rho_t = {rho:g}$"
+        axes.plot(delta, np.abs(curve_error(method, rho, delta)), color=colour, linestyle=line, label=label)
+    axes.set(xlabel=r"$\Delta$", ylabel=r"$|A(\Delta) - $ logistic$|$", yscale="log", xlim=(-10, 10), ylim=(1e-9, 1e-1))
+    axes.legend(loc="upper center", ncols=2)
 
 
 def _table(points: list[Point]) -> Table:
     table = Table(title="acceptance tests on the noisy-label perceptron", box=box.SIMPLE_HEAD)
-    for heading in ("test", "bias, %", "error", "acceptance", "mean\nbatch", "per\naccepted"):
+    for heading in ("test", "bias, %", "error", "accep-\ntance", "mean\nbatch", "examples per\naccepted"):
         table.add_column(heading, justify="left" if heading == "test" else "right", no_wrap=True)
     for p in points:
         table.add_row(

@@ -22,7 +22,7 @@ from trajens.directory import read_records
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, claim, write_claims
 from trajens.figures.digits import Setting, mean_and_error
-from trajens.figures.drawn import Drawn, prepared, write_csv
+from trajens.figures.drawn import Drawn, name_of, prepared, write_csv
 from trajens.progress import SeveralRuns
 
 _S = 50.0
@@ -85,7 +85,7 @@ def figure_drift(out: Path, scale: str | Scale = "quick", seed: int = 0, progres
     Drawn
     """
     out, size, seed = prepared(out, scale, SCALES, seed)
-    name = scale if isinstance(scale, str) else "own"
+    name = name_of(scale)
     points = list(_sample(out / "runs" / f"drift-{name}-seed-{seed}", size, seed, progress))
     claims = tuple(_claims(points))
     files = (
