@@ -151,6 +151,19 @@ def test_the_runs_of_the_paper_are_found_below_the_current_folder(tmp_path, monk
     assert digits.found_results("grid-1000") == tmp_path / "results" / "mnist" / "grid-1000"
 
 
+def test_the_scale_of_the_paper_is_refused_without_its_runs_and_without_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.setattr(digits, "found_results", lambda name: None)
+    with pytest.raises(tj.InputError, match="needs a GPU or the runs in results/mnist"):
+        figure_3(tmp_path, scale="paper")
+
+
+def test_the_scale_of_the_paper_draws_the_runs_of_the_source_tree(tmp_path):
+    drawn = figure_4(tmp_path, scale="paper")
+    assert [row["tau"] for row in rows(tmp_path / "figure_4.csv")].count("32") > 10
+    assert drawn.claims[0].verdict == "confirmed"
+    assert not (tmp_path / "runs").exists()
+
+
 def test_the_nearest_s_is_drawn():
     assert nearest([5.0, 20.0, 80.0], 50.0) in (20.0, 80.0)
     assert nearest([5.0, 49.0, 80.0], 50.0) == 49.0

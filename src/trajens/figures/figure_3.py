@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from rich import box
 from rich.table import Table
@@ -20,6 +21,7 @@ from rich.table import Table
 import trajens as tj
 from trajens.directory import last_paths
 from trajens.ensemble import Ensemble, vote
+from trajens.errors import require
 from trajens.experiment import Experiment
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, claim, write_claims
@@ -106,6 +108,11 @@ def folders_of_runs(out: Path, name: str, scale: Scale, seed: int, progress: boo
             epochs = scale.epochs * tau
             folder = digits.found_results(f"grid-{tau}") if scale.is_in_results else None
             if folder is None:
+                require(
+                    not scale.is_in_results or jax.default_backend() == "gpu",
+                    "scale paper needs a GPU or the runs in results/mnist of the source tree, got neither; start it "
+                    "in a clone, or use --scale laptop.",
+                )
                 folder = out / "runs" / f"digits-{name}-seed-{seed}" / f"tau-{tau}"
                 digits.sampled(
                     folder,
