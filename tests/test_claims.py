@@ -3,15 +3,18 @@
 import json
 
 import pytest
+from scipy import stats
 
 import trajens as tj
-from trajens.figures.claims import Z, claim, read_claims, write_claims
+from trajens.figures.claims import LEVEL, Measured, claim, difference, errors_apart, least, read_claims, write_claims
+
+Z = errors_apart()
 
 
 @pytest.mark.parametrize(
     ("value", "relation", "verdict"),
     [
-        (1.0, "=", "confirmed"),
+        (1.0, "=", "consistent"),
         (1.0 + 1.01 * Z * 0.1, "=", "refuted"),
         (1.0 - 1.01 * Z * 0.1, "=", "refuted"),
         (1.0 + 1.01 * Z * 0.1, ">", "confirmed"),
@@ -35,7 +38,7 @@ def test_figures_share_a_file_and_replace_only_their_own_claims(tmp_path):
     assert list(found) == ["1c", "3"]
     assert found["3"]["scale"] == "laptop"
     assert found["3"]["seed"] == 5
-    assert [c["verdict"] for c in found["3"]["claims"]] == ["confirmed", "refuted"]
+    assert [c["verdict"] for c in found["3"]["claims"]] == ["consistent", "refuted"]
     assert found["1c"]["claims"] == [two._asdict()]
 
 
@@ -50,3 +53,31 @@ def test_a_file_that_holds_no_claims_is_refused_and_kept(tmp_path, content):
 def test_claims_are_plain_json(tmp_path):
     file = write_claims(tmp_path, "3", "quick", 0, (claim("a", "b", 1, 0, ">", 0),))
     assert json.loads(file.read_text())["3"]["claims"][0]["value"] == 1.0
+
+
+def test_few_runs_need_more_errors():
+    assert pytest.approx(3.719, abs=1e-3) == Z
+    assert errors_apart(1e9) == pytest.approx(Z, abs=1e-3)
+    assert stats.t.sf(errors_apart(5), 5) == pytest.approx(LEVEL)
+    assert claim("a", "b", 5.0, 1.0, ">", 0.0).verdict == "confirmed"
+    assert claim("a", "b", 5.0, 1.0, ">", 0.0, dof=5).verdict == "undecided"
+
+
+def test_a_difference_has_the_degrees_of_freedom_of_welch():
+    same = difference((3.0, 0.3), (1.0, 0.3), runs=6)
+    assert (same.value, same.error, same.dof) == pytest.approx((2.0, 0.3 * 2**0.5, 10))
+    assert difference((3.0, 0.3), (1.0, 0.0), runs=6).dof == pytest.approx(5)
+    assert difference((3.0, 0.0), (1.0, 0.0), runs=6).dof is None
+
+
+def test_the_least_certain_of_several_numbers_is_chosen_not_the_smallest():
+    small_but_sure, large_and_vague = Measured(0.1, 0.001), Measured(1.0, 0.9)
+    assert least([small_but_sure, large_and_vague]) == large_and_vague
+    assert least([Measured(-1.0, 0.0), large_and_vague]) == Measured(-1.0, 0.0)
+
+
+def test_a_number_without_an_error_decides_nothing_and_is_still_written(tmp_path):
+    vague = claim("a", "b", 1.0, float("nan"), "=", 0.0)
+    assert vague.verdict == "undecided"
+    file = write_claims(tmp_path, "3", "own", 0, (vague,))
+    assert read_claims(file)["3"]["claims"][0]["error"] is None

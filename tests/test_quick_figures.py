@@ -1,6 +1,6 @@
 """The figures as `trajens figure NAME` makes them: what theory asks for is confirmed, and kept runs are used again.
 
-A verdict leaves 4 standard errors: with some twenty claims a false alarm has a chance of about 0.1 %.
+A verdict is wrong by chance with a probability of 1e-4 a side: for some twenty claims of theory, 0.4 % in all.
 """
 
 import csv
@@ -38,10 +38,11 @@ def verdicts(claims, *names):
 def test_figure_1c_lies_on_the_exact_curves(tmp_path, monkeypatch):
     claims, rows = drawn_twice("1c", tmp_path, monkeypatch)
     assert len(rows) == 5 * 9 * 2
+    falls = [name for name in claims if "falls" in name]
+    assert len(falls) == 6
+    assert set(verdicts(claims, *falls).values()) == {"confirmed"}
     # That the paper's test is unbiased is no claim of the theory; here, a bias below about 1 % would not be seen.
-    confirmed = [name for name in claims if not name.startswith("paper: ") or "falls" in name]
-    assert set(verdicts(claims, *confirmed).values()) == {"confirmed"}
-    assert len(confirmed) == 8
+    assert set(verdicts(claims, "ours: exact loss", "ours: z^2").values()) == {"consistent"}
     assert claims["ours: exact loss"].error < 0.005
 
 
@@ -50,8 +51,12 @@ def test_the_acceptance_tests_have_the_biases_that_theory_gives_them(tmp_path, m
     exact = [f"bias: {row['test']}" for row in rows if row["test"].startswith(("full-data", "planned"))]
     assert len(exact) == 4
     others = ("data per accepted move", "acceptance curve at 1", "acceptance curve at 1.3")
-    assert set(verdicts(claims, *exact, *others).values()) == {"confirmed"}
-    assert claims["bias: the paper's scheme"].verdict == "refuted"
+    assert set(verdicts(claims, *exact).values()) == {"consistent"}
+    assert set(verdicts(claims, *others).values()) == {"confirmed"}
+    # Theory, section 2d: the paper's scheme is low by 3.0 +- 0.25 % and sequential stopping high by 2.7 +- 0.25 %.
+    for name, known in (("the paper's scheme", -0.030), ("sequential penalty, 1.35", 0.027)):
+        measured = claims[f"bias: {name}"]
+        assert abs(measured.value - known) < 6 * np.hypot(measured.error, 0.0025), name
     for row in rows:
         if row["test"].startswith("full-data"):
             assert float(row["batch_size"]) == 256
@@ -65,7 +70,7 @@ def test_figure_5_finds_the_spread_of_normal_batches(tmp_path, monkeypatch):
     assert [(row["tau"], row["epoch"]) for row in rows] == [
         (tau, epoch) for tau in ("2", "8") for epoch in ("1000", "2000", "4000", "6000")
     ]
-    assert claims["spread"].verdict == "confirmed"
+    assert claims["spread"].verdict == "consistent"
     assert claims["skewness when deciding"].verdict == "confirmed"
     assert claims["normality"].value > 1e-3
     for row in rows:

@@ -330,7 +330,10 @@ def _packed(prefix: str, tree: Any) -> checkpoint.Arrays:
 
 def _unpacked(prefix: str, like: Any, arrays: checkpoint.Arrays) -> Any:
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
-    return jax.tree.unflatten(structure, [arrays[prefix + jax.tree_util.keystr(path)] for path, _ in leaves])
+    kept = [arrays[prefix + jax.tree_util.keystr(path)] for path, _ in leaves]
+    is_same = all(array.dtype == leaf.dtype for array, (_, leaf) in zip(kept, leaves, strict=True))
+    require(is_same, "a run that is resumed must be in single precision, got another; start a new one from its paths.")
+    return jax.tree.unflatten(structure, kept)
 
 
 def _append(file: Path, text: str) -> None:

@@ -1,9 +1,9 @@
 """The one sampler: lanes x (propose, take one chunk, decide, apply), compiled as one loop.
 
-Each lane holds one pending proposal and the running moments of its loss differences. An iteration takes one
-chunk of examples for every lane; lanes that reach a decision apply it and go on to their next proposal, the
-others keep growing their batch, so no lane waits for another's batch. A proposal that changes several models
-takes one model per iteration.
+Each lane holds one pending proposal and the running moments of its loss differences. An iteration takes one chunk of
+examples for every lane (or evaluates several and counts them one by one); lanes that reach a decision apply it and go
+on to their next proposal, the others keep growing their batch, so no lane waits for another's batch. A proposal that
+changes several models takes one model per iteration.
 
 A proposal is a function of the path and of its epoch's key, and nothing it depends on changes while it is
 pending; so it is drawn again for every iteration instead of being kept, and a state between two calls is no more
@@ -66,7 +66,7 @@ class Program:
     @property
     def chunks(self) -> int:
         """Chunks per iteration and lane; one where a proposal takes several iterations for its models."""
-        return self.ahead if self.span == 1 else 1
+        return min(self.ahead, -(-self.size // self.chunk)) if self.span == 1 else 1
 
 
 class Inputs(NamedTuple):
@@ -101,7 +101,7 @@ class _Lanes(NamedTuple):
 class _Task(NamedTuple):
     """What each lane does next; fields are (chains, lanes, ...).
 
-    `indices` are those of the next chunk of its batch.
+    `indices` are those of the next chunks of its batch.
     """
 
     key: Key

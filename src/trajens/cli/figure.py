@@ -14,7 +14,7 @@ from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import whole
 from trajens.errors import choice
 from trajens.figures import FIGURES, Drawn
-from trajens.figures.claims import Z
+from trajens.figures.claims import LEVEL
 
 
 def figure(
@@ -23,7 +23,7 @@ def figure(
         str,
         typer.Option(
             help="How much to sample: quick (a minute or two on two cores), laptop (up to an hour), or paper (for a "
-            "GPU, or from results/mnist)."
+            "GPU; 3 and 4 are drawn from results/mnist where that exists)."
         ),
     ] = "quick",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where pictures and numbers are written.")] = Path("figures"),
@@ -45,7 +45,7 @@ def _show(console: Console, drawn: Drawn) -> None:
     for line in drawn.remarks:
         console.print(line, highlight=False, soft_wrap=True)
     if drawn.claims:
-        table = Table(title=f"claims; equal or different means within or beyond {Z:g} errors", box=box.SIMPLE_HEAD)
+        table = Table(title=f"claims; told apart at a level of {LEVEL:g}", box=box.SIMPLE_HEAD)
         for heading in ("claim", "value", "error", "", "", "verdict"):
             table.add_column(heading, justify="right" if heading in ("value", "error") else "left")
         for c in drawn.claims:

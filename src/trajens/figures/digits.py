@@ -7,12 +7,15 @@ regression on digits averaged to 7 x 7 pixels (500 parameters), which shows the 
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 import trajens as tj
@@ -21,6 +24,7 @@ from trajens.config import resolve
 from trajens.datasets import Labelled
 from trajens.directory import read_records
 from trajens.ensemble import Ensemble
+from trajens.errors import require
 from trajens.experiment import Experiment
 from trajens.progress import Progress
 from trajens.records import Records
@@ -65,8 +69,12 @@ class Group(NamedTuple):
 
     def late(self, name: str) -> tuple[float, float]:
         """Mean of a record over the second half of the epochs, and its standard error over runs."""
+        return mean_and_error(self.late_by_run(name))
+
+    def late_by_run(self, name: str) -> np.ndarray:
+        """The same for every run."""
         epoch = self.records["epoch"][0]
-        return mean_and_error(self.records[name][:, epoch > epoch[-1] / 2].mean(1))
+        return np.asarray(self.records[name][:, epoch > epoch[-1] / 2].mean(1))
 
     def score(self, name: str) -> tuple[float, float]:
         """Mean of a score of the last path, and its standard error over runs."""
@@ -88,18 +96,26 @@ def found_results(name: str) -> Path | None:
     return None
 
 
+def require_gpu() -> None:
+    """Refuse what would take days on a CPU."""
+    require(
+        jax.default_backend() == "gpu",
+        "scale paper needs a GPU, or for figures 3 and 4 the runs in results/mnist of the source tree, got neither; "
+        "use --scale laptop.",
+    )
+
+
 def sampled(
     folder: Path, setting: Setting, progress: bool | Callable[[Progress], None] = False, **options: Any
-) -> Experiment:
+) -> tj.Run:
     """Sample a run into `folder`, go on with one that is there, or leave alone one that is complete."""
     experiment = Experiment(resolve(_options(folder, setting), options))
-    tj.sample(
+    return tj.sample(
         experiment.target,
         out=experiment.directory(folder, resume=folder.exists()),
         progress=progress,
         **experiment.arguments(),
     )
-    return experiment
 
 
 def groups(folder: Path, setting: Setting) -> list[Group]:
@@ -118,16 +134,18 @@ def groups(folder: Path, setting: Setting) -> list[Group]:
 
 def evaluated(folder: Path, setting: Setting) -> list[dict[str, Any]]:
     """Scores of every chain's last path on the test set, computed once and kept beside it."""
-    file = folder / "evaluation.json"
     arrays = load_newest(folder)
+    require(arrays is not None, f"'{folder}' must hold a checkpoint, got none; remove it to sample the run again.")
     assert arrays is not None
-    epoch = int(arrays["epoch"])
-    if file.exists():
+    epoch, paths = int(arrays["epoch"]), arrays["state.path"]
+    file = folder / "evaluation.json"
+    # Whatever is not a list of scores of these paths is computed again.
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(file.read_text())
-        if kept.get("epoch") == epoch:
+        if kept["epoch"] == epoch and len(kept["chains"]) == len(paths):
             return list(kept["chains"])
     model, (x, y) = Experiment.load(folder).model, test_data(setting)
-    scores = [Ensemble(model, path).evaluate(x, y) for path in arrays["state.path"]]
+    scores = [Ensemble(model, path).evaluate(x, y) for path in paths]
     write_atomically(file, json.dumps({"epoch": epoch, "chains": scores}).encode())
     return scores
 
@@ -161,9 +179,9 @@ def _small_digits(folder: Path) -> Path:
     if not file.exists():
         digits = tj.datasets.mnist()
         folder.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(f"part-{file.name}")
-        np.savez(part, x=_averaged(digits.train_x), y=digits.train_y)
-        part.replace(file)
+        content = io.BytesIO()
+        np.savez(content, x=_averaged(digits.train_x), y=digits.train_y)
+        write_atomically(file, content.getvalue())
     return file
 
 

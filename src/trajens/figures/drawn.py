@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any, TypeVar
 
 from rich.table import Table
 
+from trajens.checkpoint import write_atomically
 from trajens.directory import RunDirectory
 from trajens.errors import InputError, choice, integer, require
-from trajens.figures.claims import Claim
+from trajens.figures.claims import Claim, read_claims
 from trajens.figures.style import require_matplotlib
 from trajens.run import Run, sample
 from trajens.target import Target
@@ -47,7 +49,10 @@ def prepared(out: Path, scale: str | S, scales: dict[str, S], seed: int) -> tupl
     chosen = scale if isinstance(scale, type(named)) else scales[choice("scale", scale, scales)]
     seed = integer("seed", seed, 0, "any whole number in range will do", 2**32 - 1)
     require_matplotlib()
-    return ready_folder(out), chosen, seed
+    out = ready_folder(out)
+    if (out / "claims.json").exists():
+        read_claims(out / "claims.json")
+    return out, chosen, seed
 
 
 def name_of(scale: Any) -> str:
@@ -92,8 +97,9 @@ def ready_folder(out: Path) -> Path:
 
 def write_csv(rows: Sequence[Any], path: Path) -> Path:
     """Named tuples of one kind as a CSV file with their field names on top."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(rows[0]._fields)
-        writer.writerows(rows)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(rows[0]._fields)
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue().encode())
     return path

@@ -13,7 +13,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from rich import box
 from rich.table import Table
@@ -24,7 +23,7 @@ from trajens.ensemble import Ensemble, vote
 from trajens.errors import require
 from trajens.experiment import Experiment
 from trajens.figures import digits, style
-from trajens.figures.claims import Claim, claim, write_claims
+from trajens.figures.claims import Claim, Measured, claim, difference, least, write_claims
 from trajens.figures.digits import Group, Setting
 from trajens.figures.drawn import Drawn, name_of, prepared, write_csv
 from trajens.progress import SeveralRuns
@@ -40,7 +39,10 @@ class Scale:
     runs: int
     epochs: int
     is_in_results: bool = False
-    """Whether finished runs below results/mnist are drawn where they exist."""
+    """Whether finished runs below results/mnist are drawn where they exist, whatever their length."""
+
+    def __post_init__(self) -> None:
+        require(self.runs > 1, f"runs must be at least 2 for an error, got {self.runs}; take 6.")
 
 
 class Point(NamedTuple):
@@ -61,8 +63,8 @@ class Point(NamedTuple):
 
 
 SCALES = {
-    "quick": Scale(digits.SMALL, (1, 2, 8), (5.0, 20.0, 50.0, 200.0), 4, 4_000),
-    "laptop": Scale(digits.PAPER, (1, 2, 4, 8), (5.0, 20.0, 50.0), 3, 10_000),
+    "quick": Scale(digits.SMALL, (1, 2, 8), (5.0, 20.0, 50.0, 200.0), 6, 4_000),
+    "laptop": Scale(digits.PAPER, (1, 2, 4, 8), (5.0, 20.0, 50.0), 6, 5_000),
     "paper": Scale(digits.PAPER, (1, 2, 4, 8, 16, 32), (5.0, 10.0, 20.0, 50.0, 100.0), 6, 300_000, True),
 }
 _N = 60_000
@@ -90,13 +92,17 @@ def figure_3(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: b
     folders = list(folders_of_runs(out, name, size, seed, progress))
     found = [group for folder in folders for group in digits.groups(folder, size.setting)]
     points = [_point(group) for group in found]
-    claims = tuple(_claims(points))
+    claims = tuple(_claims(found, points))
     files = (
         *_draw(points, folders[-1], size.setting, out / "figure_3"),
         write_csv(points, out / "figure_3.csv"),
         write_claims(out, "3", name, seed, claims),
     )
-    remarks = (f"{size.setting.network}; errors are standard errors over runs; runs are in {folders[0].parent}",)
+    places = ", ".join(sorted({str(folder.parent) for folder in folders}))
+    remarks = (
+        f"{size.setting.network}; errors are standard errors over runs; runs are in {places}",
+        "runs of different tau may differ in length: epochs per model are in the table",
+    )
     return Drawn(_table(points), remarks, files, claims)
 
 
@@ -108,11 +114,8 @@ def folders_of_runs(out: Path, name: str, scale: Scale, seed: int, progress: boo
             epochs = scale.epochs * tau
             folder = digits.found_results(f"grid-{tau}") if scale.is_in_results else None
             if folder is None:
-                require(
-                    not scale.is_in_results or jax.default_backend() == "gpu",
-                    "scale paper needs a GPU or the runs in results/mnist of the source tree, got neither; start it "
-                    "in a clone, or use --scale laptop.",
-                )
+                if scale.is_in_results:
+                    digits.require_gpu()
                 folder = out / "runs" / f"digits-{name}-seed-{seed}" / f"tau-{tau}"
                 digits.sampled(
                     folder,
@@ -144,27 +147,33 @@ def _point(group: Group) -> Point:
     )
 
 
-def _claims(points: list[Point]) -> Iterator[Claim]:
+def _claims(groups: list[Group], points: list[Point]) -> Iterator[Claim]:
     taus, tilts = sorted({p.tau for p in points}), sorted({p.s for p in points})
     at = {(p.tau, p.s): p for p in points}
-    for tau in taus:
-        pairs = [(at[tau, s], at[tau, larger]) for s, larger in pairwise(tilts)]
-        yield _least("loss falls with s", f"the loss falls with s, tau = {tau} (least step)", pairs, f"tau = {tau}")
-    for s in tilts:
-        pairs = [(at[tau, s], at[longer, s]) for tau, longer in pairwise(taus)]
-        yield _least("longer paths", f"longer paths reach a lower loss, s = {s:g} (least step)", pairs, f"s = {s:g}")
+    group = {(g.tau, g.s): g for g in groups}
+    for tau in taus if len(tilts) > 1 else []:
+        step = least(_fall(at[tau, s], at[tau, larger]) for s, larger in pairwise(tilts))
+        text = f"the loss falls with s, tau = {tau} (least certain step)"
+        yield claim(f"loss falls with s, tau = {tau}", text, *step[:2], ">", 0.0, step.dof)
+    for s in tilts if len(taus) > 1 else []:
+        step = least(_fall(at[tau, s], at[longer, s]) for tau, longer in pairwise(taus))
+        text = f"longer paths reach a lower loss, s = {s:g} (least certain step)"
+        yield claim(f"longer paths, s = {s:g}", text, *step[:2], ">", 0.0, step.dof)
     for tau, longer in pairwise(taus):
-        ratio = batch_ratio([at[tau, s] for s in tilts], [at[longer, s] for s in tilts])
+        ratio = batch_ratio(*([_cell(group[t, s]) for s in tilts] for t in (tau, longer)))
         if ratio is not None:
             text = f"at equal loss, tau = {longer} needs smaller batches than tau = {tau} (ratio)"
-            yield claim(f"smaller batches, tau = {tau} and {longer}", text, *ratio, "<", 1.0)
+            yield claim(f"smaller batches, tau = {tau} and {longer}", text, *ratio[:2], "<", 1.0, ratio.dof)
     for tau in taus:
         point = at[tau, nearest(tilts, 50.0)]
         value = _N / point.batch_size
         error = value * point.batch_size_stderr / point.batch_size
-        yield claim(
-            f"N / <b>, tau = {tau}", f"N / <b> exceeds 100, tau = {tau}, s = {point.s:g}", value, error, ">", 100.0
-        )
+        text = f"N / <b> exceeds 100, tau = {tau}, s = {point.s:g}"
+        yield claim(f"N / <b>, tau = {tau}", text, value, error, ">", 100.0, point.runs - 1)
+
+
+def _fall(before: Point, after: Point) -> Measured:
+    return difference((before.loss, before.loss_stderr), (after.loss, after.loss_stderr), after.runs)
 
 
 def nearest(values: Sequence[float], value: float) -> float:
@@ -172,38 +181,46 @@ def nearest(values: Sequence[float], value: float) -> float:
     return min(values, key=lambda other: abs(other - value))
 
 
-def _least(name: str, text: str, pairs: list[tuple[Point, Point]], where: str) -> Claim:
-    """The least certain of several differences of loss that should all be positive."""
-    steps = [(a.loss - b.loss, float(np.hypot(a.loss_stderr, b.loss_stderr))) for a, b in pairs]
-    return claim(f"{name}, {where}", text, *min(steps, key=lambda step: step[0] / step[1]), ">", 0.0)
+def _cell(group: Group) -> np.ndarray:
+    """Log loss and log batch of every run, (2, runs)."""
+    return np.log([group.late_by_run("loss"), group.late_by_run("batch_size")])
 
 
-def batch_ratio(short: list[Point], long: list[Point], draws: int = 400) -> tuple[float, float] | None:
-    """Batch of the longer path over that of the shorter one, at the lowest loss that both reach, and its error.
+def batch_ratio(short: list[np.ndarray], long: list[np.ndarray]) -> Measured | None:
+    """Batch of the longer path over that of the shorter one, at the lowest loss that both reach.
 
-    Batches are interpolated between values of s, log b against log loss; the error is that of resampled points. None
-    where the losses of the two do not overlap.
+    Each path is a list over s of log loss and log batch of its runs, (2, runs); log b is interpolated linearly. The
+    error is the jackknife's over runs. None where the losses of the two do not overlap.
     """
-    rng = np.random.default_rng(0)
-
-    def curve(points: list[Point], noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        loss = np.array([p.loss for p in points]) + noise[0] * np.array([p.loss_stderr for p in points])
-        batch = np.array([p.batch_size for p in points]) + noise[1] * np.array([p.batch_size_stderr for p in points])
-        order = np.argsort(loss)
-        return np.log(np.maximum(loss[order], 1e-6)), np.log(np.maximum(batch[order], 1.0))
-
-    def ratio(noise: np.ndarray, place: float) -> float:
-        x, y = curve(short, noise[0])
-        u, v = curve(long, noise[1])
-        return float(np.exp(np.interp(place, u, v) - np.interp(place, x, y)))
-
-    still = np.zeros((2, 2, len(short)))
-    (x, _), (u, _) = curve(short, still[0]), curve(long, still[1])
-    place = max(x[0], u[0])
-    if place > min(x[-1], u[-1]):
+    cells = [*short, *long]
+    place = max(_curve(path)[0][0] for path in (short, long))
+    if place > min(_curve(path)[0][-1] for path in (short, long)):
         return None
-    spread = [ratio(rng.standard_normal(still.shape), place) for _ in range(draws)]
-    return ratio(still, place), float(np.std(spread))
+
+    def ratio(cells: list[np.ndarray]) -> float:
+        parts = cells[: len(short)], cells[len(short) :]
+        before, after = (_interpolated(place, *_curve(part)) for part in parts)
+        return float(np.exp(after - before))
+
+    variance = 0.0
+    for i, cell in enumerate(cells):
+        runs = cell.shape[1]
+        without = [ratio([*cells[:i], np.delete(cell, j, 1), *cells[i + 1 :]]) for j in range(runs)]
+        variance += (runs - 1) * float(np.var(without))
+    return Measured(ratio(cells), float(np.sqrt(variance)), cells[0].shape[1] - 1)
+
+
+def _curve(path: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Means over runs, by increasing loss."""
+    means = np.array([cell.mean(1) for cell in path])
+    x, y = means[np.argsort(means[:, 0])].T
+    return x, y
+
+
+def _interpolated(place: float, x: np.ndarray, y: np.ndarray) -> float:
+    """Linear between points, and beyond the ends as between the two nearest."""
+    i = int(np.clip(np.searchsorted(x, place), 1, len(x) - 1))
+    return float(y[i - 1] + (y[i] - y[i - 1]) * (place - x[i - 1]) / (x[i] - x[i - 1]))
 
 
 def _draw(points: list[Point], folder: Path, setting: Setting, stem: Path) -> tuple[Path, Path]:
@@ -260,12 +277,13 @@ def _draw_digits(axes: Any, folder: Path, setting: Setting) -> None:
 
 def _table(points: list[Point]) -> Table:
     table = Table(title="figure 3: ensembles of digits", box=box.SIMPLE_HEAD)
-    for heading in ("tau", "s", "loss", "error", "vote", "error", "single", "batch", "RMS weight"):
+    for heading in ("tau", "s", "epochs\n/model", "loss", "error", "vote", "error", "single", "batch", "RMS\nweight"):
         table.add_column(heading, justify="right", no_wrap=True)
     for i, p in enumerate(points):
         table.add_row(
             str(p.tau),
             f"{p.s:g}",
+            f"{p.epochs_per_model:,.0f}",
             f"{p.loss:.4g}",
             f"{p.loss_stderr:.1g}",
             f"{p.vote_accuracy:.4f}",

@@ -16,7 +16,7 @@ from rich import box
 from rich.table import Table
 
 from trajens.figures import digits, style
-from trajens.figures.claims import Claim, claim, write_claims
+from trajens.figures.claims import Claim, claim, difference, write_claims
 from trajens.figures.digits import Group
 from trajens.figures.drawn import Drawn, name_of, prepared, write_csv
 from trajens.figures.figure_3 import SCALES, Scale, folders_of_runs, nearest
@@ -90,9 +90,10 @@ def _curve(group: Group) -> list[Point]:
 def _claims(found: list[Group]) -> Iterator[Claim]:
     short, long = found[0], found[-1]
     place = min(_data(group)[:, -1].min() for group in (short, long))
-    (a, a_error), (b, b_error) = (digits.mean_and_error(_at_data(group, place)) for group in (short, long))
+    means = [digits.mean_and_error(_at_data(group, place)) for group in (short, long)]
+    gain = difference(means[0], means[1], len(short.scores))
     text = f"at equal data per model, tau = {long.tau} has a lower loss than tau = {short.tau} (difference)"
-    yield claim("equal data", text, a - b, float(np.hypot(a_error, b_error)), ">", 0.0)
+    yield claim("equal data", text, *gain[:2], ">", 0.0, gain.dof)
 
 
 def _data(group: Group) -> np.ndarray:

@@ -19,8 +19,9 @@ from rich.table import Table
 
 from trajens.checkpoint import write_atomically
 from trajens.directory import read_records
+from trajens.errors import require
 from trajens.figures import digits, style
-from trajens.figures.claims import Claim, claim, write_claims
+from trajens.figures.claims import Claim, claim, difference, read_table, write_claims
 from trajens.figures.digits import Setting, mean_and_error
 from trajens.figures.drawn import Drawn, name_of, prepared, write_csv
 from trajens.progress import SeveralRuns
@@ -38,6 +39,10 @@ class Scale:
     epochs: int
     looks: int
     prior: float = 0.3
+
+    def __post_init__(self) -> None:
+        require(self.runs > 1, f"runs must be at least 2 for an error, got {self.runs}; take 6.")
+        require(self.looks > 1, f"looks must be at least 2, got {self.looks}; take 8.")
 
     @property
     def priors(self) -> tuple[str | float, ...]:
@@ -61,8 +66,8 @@ class Point(NamedTuple):
 
 
 SCALES = {
-    "quick": Scale(digits.SMALL, 4, 4, 8_000, 8, prior=1.0),
-    "laptop": Scale(digits.PAPER, 8, 2, 30_000, 10),
+    "quick": Scale(digits.SMALL, 4, 6, 8_000, 8, prior=1.0),
+    "laptop": Scale(digits.PAPER, 8, 6, 10_000, 10),
     "paper": Scale(digits.PAPER, 16, 6, 600_000, 20),
 }
 
@@ -86,8 +91,10 @@ def figure_drift(out: Path, scale: str | Scale = "quick", seed: int = 0, progres
     """
     out, size, seed = prepared(out, scale, SCALES, seed)
     name = name_of(scale)
+    if name == "paper":
+        digits.require_gpu()
     points = list(_sample(out / "runs" / f"drift-{name}-seed-{seed}", size, seed, progress))
-    claims = tuple(_claims(points))
+    claims = tuple(_claims(points, size.runs))
     files = (
         *_draw(points, out / "figure_drift"),
         write_csv(points, out / "figure_drift.csv"),
@@ -103,21 +110,35 @@ def _sample(folder: Path, scale: Scale, seed: int, progress: bool) -> Iterator[P
     with SeveralRuns(epochs * len(scale.priors), "drift", progress) as report:
         for prior in scale.priors:
             here = folder / f"prior-{prior}"
-            votes = {}
-            for mark in marks:
-                votes[mark] = _votes(here, scale, seed, prior, mark, report)
+            votes = _votes(here, scale, seed, prior, marks, report)
             report.finish(epochs)
             records = read_records(here / "records.csv")
             for mark in marks:
                 yield _point(str(prior), mark, records, np.array(votes[mark]))
 
 
-def _votes(folder: Path, scale: Scale, seed: int, prior: str | float, epoch: int, report: SeveralRuns) -> list[float]:
-    """Accuracy of every run's vote at an epoch; the run goes on to there, if that was not done before."""
-    file = folder / f"votes-{epoch}.json"
-    if file.exists():
-        return list(json.loads(file.read_text()))
-    digits.sampled(
+def _votes(
+    folder: Path, scale: Scale, seed: int, prior: str | float, marks: list[int], report: SeveralRuns
+) -> dict[int, list[float]]:
+    """Accuracy of every run's vote at every mark; what was looked at before is kept beside the run."""
+    file = folder / "votes.json"
+    kept = read_table(file, "the votes of a run") if file.exists() else {}
+    votes = {int(epoch): accuracies for epoch, accuracies in kept.items()}
+    # The run is asked for its last look even if all are kept: that it is this run, and no other, is checked there.
+    for mark in [mark for mark in marks if mark not in votes] or marks[-1:]:
+        require(
+            mark >= max(votes, default=0),
+            f"'{folder}' must be a run with looks at {marks[0]}, {marks[1]}, .., got another; remove it.",
+        )
+        _go_on(folder, scale, seed, prior, mark, report)
+        scores = digits.evaluated(folder, scale.setting)
+        votes[mark] = [float(score["vote_accuracy"]) for score in scores]
+        write_atomically(file, json.dumps(votes).encode())
+    return votes
+
+
+def _go_on(folder: Path, scale: Scale, seed: int, prior: str | float, epoch: int, report: SeveralRuns) -> None:
+    run = digits.sampled(
         folder,
         scale.setting,
         report,
@@ -130,9 +151,7 @@ def _votes(folder: Path, scale: Scale, seed: int, prior: str | float, epoch: int
         records=max(1, scale.setting.records // scale.looks),
         seed=seed,
     )
-    votes = [float(score["vote_accuracy"]) for score in digits.evaluated(folder, scale.setting)]
-    write_atomically(file, json.dumps(votes).encode())
-    return votes
+    require(run.epochs == epoch, f"'{folder}' must hold a run of {epoch} epochs, got {run.epochs}; remove it.")
 
 
 def _point(prior: str, epoch: int, records: dict[str, np.ndarray], votes: np.ndarray) -> Point:
@@ -146,20 +165,20 @@ def _point(prior: str, epoch: int, records: dict[str, np.ndarray], votes: np.nda
     )
 
 
-def _claims(points: list[Point]) -> Iterator[Claim]:
+def _claims(points: list[Point], runs: int) -> Iterator[Claim]:
     flat = [p for p in points if p.prior == "flat"][-1]
     proper = [p for p in points if p.prior != "flat"][-1]
     text = "with a flat law, weights grow in the second half of the run (relative growth of their RMS)"
-    yield claim("flat grows", text, flat.growth, flat.growth_stderr, ">", 0.0)
+    yield claim("flat grows", text, flat.growth, flat.growth_stderr, ">", 0.0, runs - 1)
     text = "with a Gaussian law they grow less (difference of the growths)"
-    errors = float(np.hypot(flat.growth_stderr, proper.growth_stderr))
-    yield claim("Gaussian grows less", text, flat.growth - proper.growth, errors, ">", 0.0)
+    less = difference((flat.growth, flat.growth_stderr), (proper.growth, proper.growth_stderr), runs)
+    yield claim("Gaussian grows less", text, *less[:2], ">", 0.0, less.dof)
     text = "with a Gaussian law they are smaller at the end (ratio of the RMS)"
     ratio = proper.weight_rms / flat.weight_rms
     error = ratio * float(
         np.hypot(proper.weight_rms_stderr / proper.weight_rms, flat.weight_rms_stderr / flat.weight_rms)
     )
-    yield claim("Gaussian is smaller", text, ratio, error, "<", 1.0)
+    yield claim("Gaussian is smaller", text, ratio, error, "<", 1.0, runs - 1)
 
 
 def _draw(points: list[Point], stem: Path) -> tuple[Path, Path]:

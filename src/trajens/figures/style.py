@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from trajens.checkpoint import write_atomically
 from trajens.errors import InputError
 
 COLUMN_WIDTH = 3.4
@@ -110,6 +112,8 @@ def legend(axes: Any, entries: Sequence[dict[str, Any]], place: Any, columns: in
 def save(figure: Any, stem: Path) -> tuple[Path, Path]:
     """Write `stem`.png and `stem`.pdf; the same numbers give the same bytes."""
     png, pdf = stem.with_suffix(".png"), stem.with_suffix(".pdf")
-    figure.savefig(png)
-    figure.savefig(pdf, metadata={"CreationDate": None})
+    for file, options in ((png, {}), (pdf, {"metadata": {"CreationDate": None}})):
+        content = io.BytesIO()
+        figure.savefig(content, format=file.suffix[1:], **options)
+        write_atomically(file, content.getvalue())
     return png, pdf
