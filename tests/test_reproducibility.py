@@ -65,10 +65,19 @@ def test_paths_do_not_depend_on_block_sizes(monkeypatch):
     np.testing.assert_array_equal(whole.paths, sample(**settings).paths)
 
 
-@every_setting
-@pytest.mark.parametrize("ahead", [3, 17])
+@pytest.mark.parametrize(
+    ("settings", "ahead"),
+    [
+        (SETTINGS["penalty"], 3),
+        (SETTINGS["paper"], 3),
+        # More than all data, and a last chunk that is not whole.
+        ({"test": tj.MinibatchBarker(100), "scan": "checkerboard"}, 5),
+        # Moves of several models take one chunk at a time, whatever is asked for.
+        (SETTINGS["mixture"], 3),
+    ],
+    ids=["penalty", "paper", "all data", "mixture"],
+)
 def test_a_run_does_not_depend_on_how_many_chunks_are_evaluated_at_once(settings, ahead):
-    # 17 chunks are more than all data.
     one_by_one, at_once = sample(**settings), sample(ahead=ahead, **settings)
     np.testing.assert_array_equal(one_by_one.paths, at_once.paths)
     for name in ("acceptance", "data_used", "batch_size", "all data", "cut off"):
