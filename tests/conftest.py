@@ -14,5 +14,7 @@ def pytest_configure(config):
     is for processes that tests start.
     """
     if config.option.markexpr != "gpu":
+        # Compiling is most of what the tests do.
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1".strip()
         os.environ["JAX_PLATFORMS"] = "cpu"
         jax.config.update("jax_platforms", "cpu")
