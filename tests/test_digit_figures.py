@@ -39,13 +39,13 @@ def test_the_quick_figures_3_and_4_confirm_the_paper_on_a_small_network(tmp_path
             f"figure_{name}.csv",
             "claims.json",
         ]
-    found = verdicts(tmp_path, "3")
+    found = read_claims(tmp_path / "claims.json")["3"]["claims"]
     assert len(found) == 12
-    assert "refuted" not in found.values()
-    for name, verdict in found.items():
-        # Six runs are few for the least certain of two differences.
-        if not name.startswith("longer paths"):
-            assert verdict == "confirmed", name
+    for one in found:
+        # Six runs are few for the least certain of several differences, so that it may be undecided; not its sign.
+        assert (one["value"] > one["reference"]) == (one["relation"] == ">"), one
+        if one["name"].startswith("N / <b>"):
+            assert one["verdict"] == "confirmed", one
     assert verdicts(tmp_path, "4") == {"equal data": "confirmed"}
     points = rows(tmp_path / "figure_3.csv")
     assert [(row["tau"], row["s"]) for row in points[:4]] == [

@@ -1,6 +1,7 @@
 """The figures as `trajens figure NAME` makes them: what theory asks for is confirmed, and kept runs are used again.
 
-A verdict is wrong by chance with a probability of 1e-4 a side: for some twenty claims of theory, 0.4 % in all.
+What theory gives exactly is allowed `Z` standard errors, and not the 3.1 of a verdict: with a dozen numbers that would
+fail once in fifty times on a machine that rounds differently.
 """
 
 import csv
@@ -31,6 +32,13 @@ def drawn_twice(name, folder, monkeypatch):
     return {c.name: c for c in first.claims}, rows
 
 
+Z = 5.0
+
+
+def is_as_expected(claim):
+    return abs(claim.value - claim.reference) < Z * claim.error
+
+
 def verdicts(claims, *names):
     return {name: claims[name].verdict for name in names}
 
@@ -42,7 +50,8 @@ def test_figure_1c_lies_on_the_exact_curves(tmp_path, monkeypatch):
     assert len(falls) == 6
     assert set(verdicts(claims, *falls).values()) == {"confirmed"}
     # That the paper's test is unbiased is no claim of the theory; here, a bias below about 1 % would not be seen.
-    assert set(verdicts(claims, "ours: exact loss", "ours: z^2").values()) == {"consistent"}
+    assert is_as_expected(claims["ours: exact loss"])
+    assert is_as_expected(claims["ours: z^2"])
     assert claims["ours: exact loss"].error < 0.005
 
 
@@ -51,7 +60,7 @@ def test_the_acceptance_tests_have_the_biases_that_theory_gives_them(tmp_path, m
     exact = [f"bias: {row['test']}" for row in rows if row["test"].startswith(("full-data", "planned"))]
     assert len(exact) == 4
     others = ("data per accepted move", "acceptance curve at 1", "acceptance curve at 1.3")
-    assert set(verdicts(claims, *exact).values()) == {"consistent"}
+    assert all(is_as_expected(claims[name]) for name in exact)
     assert set(verdicts(claims, *others).values()) == {"confirmed"}
     # Theory, section 2d: the paper's scheme is low by 3.0 +- 0.25 % and sequential stopping high by 2.7 +- 0.25 %.
     for name, known in (("the paper's scheme", -0.030), ("sequential penalty, 1.35", 0.027)):
@@ -70,7 +79,7 @@ def test_figure_5_finds_the_spread_of_normal_batches(tmp_path, monkeypatch):
     assert [(row["tau"], row["epoch"]) for row in rows] == [
         (tau, epoch) for tau in ("2", "8") for epoch in ("1000", "2000", "4000", "6000")
     ]
-    assert claims["spread"].verdict == "consistent"
+    assert is_as_expected(claims["spread"])
     assert claims["skewness when deciding"].verdict == "confirmed"
     assert claims["normality"].value > 1e-3
     for row in rows:
