@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import trajens as tj
-from trajens.checkpoint import checkpoints, load
-from trajens.directory import read_records
+from trajens.checkpoint import checkpoints, load, save
+from trajens.directory import last_paths, read_records
 from trajens.errors import InputError, StorageError
 
 DATA = tj.datasets.perceptron(noise=0.3)
@@ -220,3 +220,16 @@ def test_a_damaged_checkpoint_does_not_count_as_one_of_the_last_two(tmp_path, sm
         sample(again(tmp_path / "a"), stop=StopAfter(2))
     assert len(checkpoints(tmp_path / "a")) == 2
     assert all(load(file) for file in checkpoints(tmp_path / "a"))
+
+
+def test_paths_kept_in_half_precision_can_be_started_from_and_not_resumed(tmp_path):
+    sample(tmp_path / "run", epochs=300, burn_in=200)
+    file = checkpoints(tmp_path / "run")[0]
+    arrays = load(file)
+    arrays["state.path"] = arrays["state.path"].astype(np.float16)
+    save(tmp_path / "run", 300, arrays)
+    with pytest.raises(InputError, match="must hold paths in single precision"):
+        sample(again(tmp_path / "run"))
+    paths = last_paths(tmp_path / "run")
+    assert paths.dtype == np.float32
+    assert paths.shape == (4, 5, 2)

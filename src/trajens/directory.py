@@ -118,6 +118,8 @@ class RunDirectory:
         self._epoch = int(arrays["epoch"])
         checkpoint.set_aside_newer(self.path, self._epoch)
         _require_same(json.loads(str(arrays["identity"])), identity, self.path)
+        is_single = arrays["state.path"].dtype == np.float32
+        require(is_single, f"'{self.path}' must hold paths in single precision, got others; start a new run from them.")
         chains = like.path.shape[0]
         snapshot = Snapshot(
             _unpacked("state", like, arrays),
@@ -330,10 +332,7 @@ def _packed(prefix: str, tree: Any) -> checkpoint.Arrays:
 
 def _unpacked(prefix: str, like: Any, arrays: checkpoint.Arrays) -> Any:
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
-    kept = [arrays[prefix + jax.tree_util.keystr(path)] for path, _ in leaves]
-    is_same = all(array.dtype == leaf.dtype for array, (_, leaf) in zip(kept, leaves, strict=True))
-    require(is_same, "a run that is resumed must be in single precision, got another; start a new one from its paths.")
-    return jax.tree.unflatten(structure, kept)
+    return jax.tree.unflatten(structure, [arrays[prefix + jax.tree_util.keystr(path)] for path, _ in leaves])
 
 
 def _append(file: Path, text: str) -> None:
