@@ -22,7 +22,6 @@ from pathlib import Path
 
 from trajens.signals import STOPPED
 
-TAUS = (1, 2, 4, 8, 16, 32)
 PAPER = "--prior flat --test paper --sigma 0.05 --fraction 0.25 --chunk 240 --scan checkerboard --repeats 4 --chains 6"
 # Epochs per model of the grid; batches of short paths are the largest, and their epochs the slowest.
 GRID = {1: 300_000, 2: 300_000, 4: 300_000, 8: 300_000, 16: 100_000, 32: 60_000}

@@ -96,7 +96,7 @@ def test_a_run_that_is_missing_is_sampled_to_the_same_result(tiny, tmp_path):
 def test_points_are_means_and_errors_over_runs(tiny):
     out, _ = tiny
     folder = out / "runs" / "digits-own-seed-4" / "tau-3"
-    groups = digits.groups(folder, digits.SMALL)
+    groups = digits.groups(folder, digits.evaluated(folder, digits.SMALL))
     assert [group.s for group in groups] == [5.0, 50.0]
     records = groups[1].records
     late = records["loss"][:, records["epoch"][0] > 60].mean(1)

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict
+from trajens.acceptance.base import AcceptanceTest, Evidence, Verdict
+from trajens.acceptance.not_finite import refuse_what_is_not_finite
 from trajens.moments import Moments, merge, moments_of, no_moments
 from trajens.moves.base import Move, Proposal, Site
 from trajens.problem import Loss, losses_of_pairs
@@ -190,8 +191,7 @@ def _assign(program: Program, inputs: Inputs, state: State, lanes: _Lanes, stop:
     propose: Callable[..., Proposal] = lambda key, path, site: program.move.propose(key, path, site, inputs.law)  # noqa: E731
     proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0)))(key, state.path, site)
     # Only the last chunks can reach beyond the data; what does is not counted.
-    reach = jnp.arange(program.chunks * program.chunk)
-    indices = jnp.minimum(lanes.moments.n[..., None] + reach, program.size - 1)
+    indices = jnp.minimum(_positions(program, lanes), program.size - 1)
     if not program.test.takes_all_data:
         pair = words(key, Purpose.BATCH, 2)
         indices = permute(Key(pair[..., 0], pair[..., 1]), indices, program.size)
@@ -207,9 +207,12 @@ def _evaluate(
     shape, parts = task.indices.shape[:2], (program.chunks, program.chunk)
     is_valid = None
     if program.size % program.chunk:
-        reach = jnp.arange(program.chunks * program.chunk)
-        is_valid = (lanes.moments.n[..., None] + reach < program.size).reshape(*shape, *parts)
+        is_valid = (_positions(program, lanes) < program.size).reshape(*shape, *parts)
     return losses.reshape(*shape, 2, *parts), is_valid
+
+
+def _positions(program: Program, lanes: _Lanes) -> jax.Array:
+    return lanes.moments.n[..., None] + jnp.arange(program.chunks * program.chunk)
 
 
 def _look(
@@ -229,7 +232,7 @@ def _look(
         chunk, exists = losses[..., j, :], None if is_valid is None else is_valid[..., j, :]
         grown, is_last_row = _accumulate(lanes if seen is None else seen[0], task, chunk, exists)
         verdict, skew = _judge(program, inputs, state, task, grown, slot)
-        verdict = _refuse_what_is_not_finite(verdict, is_last_row, chunk, exists, new)
+        verdict = refuse_what_is_not_finite(verdict, is_last_row, chunk, exists, new)
         now = grown, verdict, skew
         if seen is not None:
             is_over = seen[1].is_decided
@@ -277,23 +280,6 @@ def _judge(
 
     verdict, skew = _per_lane(one)(lanes.moments, s, task.proposal.log_ratio, slot_state, random_words)
     return verdict, skew
-
-
-def _refuse_what_is_not_finite(
-    verdict: Verdict, is_last_row: jax.Array, losses: jax.Array, is_valid: jax.Array | None, new: jax.Array
-) -> Verdict:
-    """A proposal that is not finite is rejected; a current model that is not finite is left for a finite one."""
-    is_bad = ~jnp.isfinite(losses)
-    if is_valid is not None:
-        is_bad &= is_valid[:, :, None]
-    is_bad_old, is_bad_new = is_bad[:, :, 0].any(-1), is_bad[:, :, 1].any(-1) | ~jnp.isfinite(new).all(-1)
-    is_bad_any = is_bad_old | is_bad_new
-    reason = jnp.where(is_bad_new, Reason.NOT_FINITE, Reason.CURRENT_NOT_FINITE)
-    return Verdict(
-        (verdict.is_decided & is_last_row) | is_bad_any,
-        jnp.where(is_bad_any, ~is_bad_new, verdict.is_accepted),
-        jnp.where(is_bad_any, reason, verdict.reason).astype(jnp.int32),
-    )
 
 
 def _apply(path: jax.Array, models: jax.Array, site: Site, is_accepted: jax.Array) -> jax.Array:

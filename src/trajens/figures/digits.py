@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,6 +67,11 @@ class Group(NamedTuple):
     records: Records
     scores: list[dict[str, Any]]
 
+    @property
+    def runs(self) -> int:
+        """How many."""
+        return len(self.records["epoch"])
+
     def late(self, name: str) -> tuple[float, float]:
         """Mean of a record over the second half of the epochs, and its standard error over runs."""
         return mean_and_error(self.late_by_run(name))
@@ -118,18 +123,17 @@ def sampled(
     )
 
 
-def groups(folder: Path, setting: Setting) -> list[Group]:
-    """The runs in one folder by their s, with the scores of their last paths."""
+def groups(folder: Path, scores: Sequence[dict[str, Any]] = ()) -> list[Group]:
+    """The runs in one folder by their s, with the scores of their last paths where these are given."""
     records = read_records(folder / "records.csv")
-    scores = evaluated(folder, setting)
     tau = Experiment.load(folder).config.tau
     s = records["s"][:, -1]
-    return [
-        Group(
-            tau, float(value), {name: table[s == value] for name, table in records.items()}, _where(scores, s == value)
-        )
-        for value in np.unique(s)
-    ]
+    found = []
+    for value in np.unique(s):
+        is_here = s == value
+        chosen = [score for score, is_in in zip(scores, is_here, strict=True) if is_in] if scores else []
+        found.append(Group(tau, float(value), {name: table[is_here] for name, table in records.items()}, chosen))
+    return found
 
 
 def evaluated(folder: Path, setting: Setting) -> list[dict[str, Any]]:
@@ -190,7 +194,3 @@ def _averaged(images: np.ndarray) -> np.ndarray:
     width = images.shape[-1] // _SIDE
     means = images.reshape(-1, _SIDE, width, _SIDE, width).mean((2, 4), dtype=np.float32) / 255
     return np.asarray(means.reshape(len(images), -1), np.float32)
-
-
-def _where(items: list[Any], mask: np.ndarray) -> list[Any]:
-    return [item for item, is_in in zip(items, mask, strict=True) if is_in]

@@ -1,20 +1,20 @@
-"""What is left after a figure was drawn: numbers to print and files."""
+"""The frame of all figures: what is asked, what is left after one was drawn, and runs that are kept."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from rich.table import Table
 
 from trajens.checkpoint import write_atomically
 from trajens.directory import RunDirectory
 from trajens.errors import InputError, choice, integer, require
-from trajens.figures.claims import Claim, read_claims
+from trajens.figures.claims import Claim, read_claims, write_claims
 from trajens.figures.style import require_matplotlib
 from trajens.run import Run, sample
 from trajens.target import Target
@@ -43,21 +43,72 @@ class Drawn:
     claims: tuple[Claim, ...] = ()
 
 
-def prepared(out: Path, scale: str | S, scales: dict[str, S], seed: int) -> tuple[Path, S, int]:
-    """Folder, scale and seed of a figure, checked before any time is spent on sampling; `scale` may be a name."""
-    named = next(iter(scales.values()))
-    chosen = scale if isinstance(scale, type(named)) else scales[choice("scale", scale, scales)]
+class Job(NamedTuple, Generic[S]):
+    """What is asked of a figure; the name of a scale of the user's own is ``own``."""
+
+    out: Path
+    scale: S
+    scale_name: str
+    seed: int
+    progress: bool
+
+
+class Made(NamedTuple):
+    """What a figure makes of it; `draw` writes the pictures to a stem, `points` are named tuples of one kind."""
+
+    table: Table
+    remarks: tuple[str, ...]
+    points: Sequence[Any]
+    claims: tuple[Claim, ...]
+    draw: Callable[[Path], tuple[Path, Path]]
+
+
+def figure(name: str, scales: dict[str, S]) -> Callable[[Callable[[Job[S]], Made]], Callable[..., Drawn]]:
+    """Frame of a figure: from a function of a `Job` to one that checks what is asked, and writes what was made."""
+
+    def framed(make: Callable[[Job[S]], Made]) -> Callable[..., Drawn]:
+        def draw(out: Path, scale: str | S = "quick", seed: int = 0, progress: bool = False) -> Drawn:
+            """Sample a figure, or find its runs, and write its .png, .pdf, .csv and its claims into `out`.
+
+            Parameters
+            ----------
+            out : Path
+                Folder, made if need be. Runs are kept in ``out/runs`` and used again.
+            scale : str or Scale
+                A name in ``SCALES`` of its module, or one of your own.
+            seed : int
+            progress : bool
+                Show a progress bar on stderr.
+
+            Returns
+            -------
+            Drawn
+            """
+            job = _checked(out, scale, scales, seed, progress)
+            made = make(job)
+            stem = job.out / f"figure_{name}"
+            files = (
+                *made.draw(stem),
+                write_csv(made.points, stem.with_suffix(".csv")),
+                write_claims(job.out, name, job.scale_name, job.seed, made.claims),
+            )
+            return Drawn(made.table, made.remarks, files, made.claims)
+
+        return draw
+
+    return framed
+
+
+def _checked(out: Path, scale: str | S, scales: dict[str, S], seed: int, progress: bool) -> Job[S]:
+    """Folder, scale and seed of a figure, before any time is spent on sampling; `scale` may be a name."""
+    is_own = isinstance(scale, type(next(iter(scales.values()))))
+    chosen: S = scale if is_own else scales[choice("scale", scale, scales)]  # type: ignore[assignment]
     seed = integer("seed", seed, 0, "any whole number in range will do", 2**32 - 1)
     require_matplotlib()
     out = ready_folder(out)
     if (out / "claims.json").exists():
         read_claims(out / "claims.json")
-    return out, chosen, seed
-
-
-def name_of(scale: Any) -> str:
-    """The name of a scale; one of the user's own has none."""
-    return scale if isinstance(scale, str) else "own"
+    return Job(out, chosen, "own" if is_own else str(scale), seed, progress)
 
 
 def kept_run(folder: Path, target: Target, epochs: int, progress: Any, **settings: Any) -> Run:

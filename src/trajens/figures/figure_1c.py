@@ -28,8 +28,7 @@ from rich.table import Table
 import trajens as tj
 from trajens.acceptance import AcceptanceTest
 from trajens.figures import style
-from trajens.figures.claims import write_claims
-from trajens.figures.drawn import Drawn, kept_run, name_of, prepared, write_csv
+from trajens.figures.drawn import Job, Made, figure, kept_run
 from trajens.figures.numbers_1c import Point, claims_of, mean_deviation, remarks
 from trajens.progress import SeveralRuns
 
@@ -89,38 +88,24 @@ def tests() -> dict[str, AcceptanceTest]:
     return {"ours": tj.Penalty(_CHUNK), "paper": tj.paper_test(_CHUNK)}
 
 
-def figure_1c(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
-    """Sample the figure and write figure_1c.png, .pdf and .csv, and its claims, into `out`.
-
-    Parameters
-    ----------
-    out : Path
-        Folder, made if need be. Runs are kept in ``out/runs`` and used again.
-    scale : str or Scale
-        A name in `SCALES`, or one of your own.
-    seed : int
-    progress : bool
-        Show a progress bar on stderr.
-
-    Returns
-    -------
-    Drawn
-    """
-    out, size, seed = prepared(out, scale, SCALES, seed)
+@figure("1c", SCALES)
+def figure_1c(job: Job[Scale]) -> Made:
+    """Both tests, for every tau and s."""
     data = tj.datasets.perceptron()
-    folder = out / "runs" / f"1c-{name_of(scale)}-seed{seed}"
-    points = sorted(_sample(data, size, seed, folder, progress))
-    claims = claims_of(points, size.chains)
-    files = (
-        *_draw(data, size, points, out / "figure_1c"),
-        write_csv(points, out / "figure_1c.csv"),
-        write_claims(out, "1c", name_of(scale), seed, claims),
+    size = job.scale
+    points = sorted(_sample(data, job))
+    return Made(
+        _table(points),
+        remarks(points, size.chains),
+        points,
+        claims_of(points, size.chains),
+        lambda stem: _draw(data, size, points, stem),
     )
-    return Drawn(_table(points), remarks(points, size.chains), files, claims)
 
 
-def _sample(data: tj.datasets.PerceptronData, scale: Scale, seed: int, folder: Path, progress: bool) -> Iterator[Point]:
-    problem = data.problem()
+def _sample(data: tj.datasets.PerceptronData, job: Job[Scale]) -> Iterator[Point]:
+    problem, scale = data.problem(), job.scale
+    folder = job.out / "runs" / f"1c-{job.scale_name}-seed{job.seed}"
     runs = [
         (name, test, tau, scale.epochs(tau, phases), s)
         for name, test in tests().items()
@@ -128,8 +113,8 @@ def _sample(data: tj.datasets.PerceptronData, scale: Scale, seed: int, folder: P
         for phases, s in scale.groups
     ]
     # Equal seeds would give runs of different tau or s the same random numbers.
-    seeds = np.random.SeedSequence(seed).generate_state(len(runs))
-    with SeveralRuns(sum(epochs for *_, epochs, _ in runs), "figure 1(c)", progress) as report:
+    seeds = np.random.SeedSequence(job.seed).generate_state(len(runs))
+    with SeveralRuns(sum(epochs for *_, epochs, _ in runs), "figure 1(c)", job.progress) as report:
         for (name, test, tau, epochs, s), run_seed in zip(runs, seeds, strict=True):
             run = kept_run(
                 folder / f"{name}-tau{tau}-s{s[0]:g}-{s[-1]:g}-{epochs}-epochs",

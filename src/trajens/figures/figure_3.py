@@ -23,9 +23,9 @@ from trajens.ensemble import Ensemble, vote
 from trajens.errors import require
 from trajens.experiment import Experiment
 from trajens.figures import digits, style
-from trajens.figures.claims import Claim, Measured, claim, difference, least, write_claims
+from trajens.figures.claims import Claim, Measured, claim, difference, least
 from trajens.figures.digits import Group, Setting
-from trajens.figures.drawn import Drawn, name_of, prepared, write_csv
+from trajens.figures.drawn import Job, Made, figure
 from trajens.progress import SeveralRuns
 
 
@@ -70,53 +70,39 @@ SCALES = {
 _N = 60_000
 
 
-def figure_3(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
-    """Sample the figure, or find its runs, and write figure_3.png, .pdf, .csv and its claims into `out`.
-
-    Parameters
-    ----------
-    out : Path
-        Folder, made if need be; runs are kept below it and not sampled again.
-    scale : str or Scale
-        A name in `SCALES`, or one of your own.
-    seed : int
-    progress : bool
-        Show a progress bar on stderr.
-
-    Returns
-    -------
-    Drawn
-    """
-    out, size, seed = prepared(out, scale, SCALES, seed)
-    name = name_of(scale)
-    folders = list(folders_of_runs(out, name, size, seed, progress))
-    found = [group for folder in folders for group in digits.groups(folder, size.setting)]
+@figure("3", SCALES)
+def figure_3(job: Job[Scale]) -> Made:
+    """Every tau and s; runs are found in results/mnist, kept, or sampled."""
+    setting = job.scale.setting
+    folders = list(folders_of_runs(job))
+    found = [group for here in folders for group in digits.groups(here, digits.evaluated(here, setting))]
     points = [_point(group) for group in found]
-    claims = tuple(_claims(found, points))
-    files = (
-        *_draw(points, folders[-1], size.setting, out / "figure_3"),
-        write_csv(points, out / "figure_3.csv"),
-        write_claims(out, "3", name, seed, claims),
-    )
     places = ", ".join(sorted({str(folder.parent) for folder in folders}))
     remarks = (
-        f"{size.setting.network}; errors are standard errors over runs; runs are in {places}",
+        f"{setting.network}; errors are standard errors over runs; runs are in {places}",
         "runs of different tau may differ in length: epochs per model are in the table",
     )
-    return Drawn(_table(points), remarks, files, claims)
+    return Made(
+        _table(points),
+        remarks,
+        points,
+        tuple(_claims(found, points)),
+        lambda stem: _draw(points, folders[-1], setting, stem),
+    )
 
 
-def folders_of_runs(out: Path, name: str, scale: Scale, seed: int, progress: bool) -> Iterator[Path]:
+def folders_of_runs(job: Job[Scale]) -> Iterator[Path]:
     """The folder of every tau, sampled where it is missing or incomplete."""
+    scale = job.scale
     total = sum(scale.epochs * tau for tau in scale.taus)
-    with SeveralRuns(total, "digits", progress) as report:
+    with SeveralRuns(total, "digits", job.progress) as report:
         for tau in scale.taus:
             epochs = scale.epochs * tau
             folder = digits.found_results(f"grid-{tau}") if scale.is_in_results else None
             if folder is None:
                 if scale.is_in_results:
                     digits.require_gpu()
-                folder = out / "runs" / f"digits-{name}-seed-{seed}" / f"tau-{tau}"
+                folder = job.out / "runs" / f"digits-{job.scale_name}-seed-{job.seed}" / f"tau-{tau}"
                 digits.sampled(
                     folder,
                     scale.setting,
@@ -127,7 +113,7 @@ def folders_of_runs(out: Path, name: str, scale: Scale, seed: int, progress: boo
                     epochs=epochs,
                     burn_in=epochs // 2,
                     # Equal seeds would give runs of different tau the same random numbers.
-                    seed=int(np.random.SeedSequence([seed, tau]).generate_state(1)[0]),
+                    seed=int(np.random.SeedSequence([job.seed, tau]).generate_state(1)[0]),
                 )
             report.finish(epochs)
             yield folder
@@ -137,7 +123,7 @@ def _point(group: Group) -> Point:
     return Point(
         group.tau,
         group.s,
-        len(group.scores),
+        group.runs,
         float(group.records["epoch"][0, -1]) / group.tau,
         *group.late("loss"),
         *group.score("vote_accuracy"),

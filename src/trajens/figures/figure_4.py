@@ -16,9 +16,9 @@ from rich import box
 from rich.table import Table
 
 from trajens.figures import digits, style
-from trajens.figures.claims import Claim, claim, difference, write_claims
+from trajens.figures.claims import Claim, claim, difference
 from trajens.figures.digits import Group
-from trajens.figures.drawn import Drawn, name_of, prepared, write_csv
+from trajens.figures.drawn import Job, Made, figure
 from trajens.figures.figure_3 import SCALES, Scale, folders_of_runs, nearest
 
 _S = 50.0
@@ -35,44 +35,28 @@ class Point(NamedTuple):
     loss_deciding: float
 
 
-def figure_4(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
-    """Sample the figure, or find its runs, and write figure_4.png, .pdf, .csv and its claims into `out`.
-
-    Parameters
-    ----------
-    out : Path
-        Folder, made if need be; the runs below it are those of figure 3.
-    scale : str or Scale
-        A name in ``figure_3.SCALES``, or one of your own.
-    seed : int
-    progress : bool
-        Show a progress bar on stderr.
-
-    Returns
-    -------
-    Drawn
-    """
-    out, size, seed = prepared(out, scale, SCALES, seed)
-    name = name_of(scale)
-    found = [_training(folder, size) for folder in folders_of_runs(out, name, size, seed, progress)]
+@figure("4", SCALES)
+def figure_4(job: Job[Scale]) -> Made:
+    """The runs of figure 3 with s = 50, or longer ones."""
+    found = [_training(folder, job.scale) for folder in folders_of_runs(job)]
     curves = [_curve(group) for group in found]
-    claims = tuple(_claims(found))
-    files = (
-        *_draw(curves, found[0].s, out / "figure_4"),
-        write_csv([point for curve in curves for point in curve], out / "figure_4.csv"),
-        write_claims(out, "4", name, seed, claims),
+    remark = f"{job.scale.setting.network}; s = {found[0].s:g}; errors are standard errors over runs"
+    return Made(
+        _table(curves),
+        (remark,),
+        [point for curve in curves for point in curve],
+        tuple(_claims(found)),
+        lambda stem: _draw(curves, found[0].s, stem),
     )
-    remark = f"{size.setting.network}; s = {found[0].s:g}; errors are standard errors over runs"
-    return Drawn(_table(curves), (remark,), files, claims)
 
 
 def _training(folder: Path, scale: Scale) -> Group:
     """The runs at s = 50 (or the nearest s there is) of one tau."""
-    groups = digits.groups(folder, scale.setting)
+    groups = digits.groups(folder)
     tau = groups[0].tau
     longer = digits.found_results(f"paper-{tau}") if scale.is_in_results else None
     if longer is not None:
-        groups = digits.groups(longer, scale.setting)
+        groups = digits.groups(longer)
     s = nearest([group.s for group in groups], _S)
     return next(group for group in groups if group.s == s)
 
@@ -91,7 +75,7 @@ def _claims(found: list[Group]) -> Iterator[Claim]:
     short, long = found[0], found[-1]
     place = min(_data(group)[:, -1].min() for group in (short, long))
     means = [digits.mean_and_error(_at_data(group, place)) for group in (short, long)]
-    gain = difference(means[0], means[1], len(short.scores))
+    gain = difference(means[0], means[1], short.runs)
     text = f"at equal data per model, tau = {long.tau} has a lower loss than tau = {short.tau} (difference)"
     yield claim("equal data", text, *gain[:2], ">", 0.0, gain.dof)
 

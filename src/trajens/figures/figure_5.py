@@ -25,8 +25,8 @@ from rich.table import Table
 import trajens as tj
 from trajens.checkpoint import write_atomically
 from trajens.figures import style
-from trajens.figures.claims import Claim, claim, write_claims
-from trajens.figures.drawn import Drawn, kept_run, name_of, prepared, write_csv
+from trajens.figures.claims import Claim, claim
+from trajens.figures.drawn import Job, Made, figure, kept_run
 from trajens.moves.base import Site
 from trajens.problem import compiled_losses_of_pairs
 from trajens.randomness import fold_in, key_of
@@ -70,35 +70,13 @@ SCALES = {
 }
 
 
-def figure_5(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
-    """Sample the figure and write figure_5.png, .pdf and .csv, and its claims, into `out`.
-
-    Parameters
-    ----------
-    out : Path
-        Folder, made if need be. Runs and what was measured on them are kept in ``out/runs`` and used again.
-    scale : str or Scale
-        A name in `SCALES`, or one of your own.
-    seed : int
-    progress : bool
-        Show progress bars on stderr.
-
-    Returns
-    -------
-    Drawn
-    """
-    out, size, seed = prepared(out, scale, SCALES, seed)
-    folder = out / "runs" / f"5-{name_of(scale)}-seed{seed}"
-    sampled = list(_sample(size, seed, folder, progress))
+@figure("5", SCALES)
+def figure_5(job: Job[Scale]) -> Made:
+    """A histogram for every tau and epoch."""
+    sampled = list(_sample(job))
     points = [point for point, _ in sampled]
-    claims = _claims(sampled)
-    files = (
-        *_draw(size, sampled, out / "figure_5"),
-        write_csv(points, out / "figure_5.csv"),
-        write_claims(out, "5", name_of(scale), seed, claims),
-    )
     remark = f"every histogram has {len(sampled[0][1])} disjoint batches of {_BATCH} images, of one proposal"
-    return Drawn(_table(points), (remark,), files, claims)
+    return Made(_table(points), (remark,), points, _claims(sampled), lambda stem: _draw(job.scale, sampled, stem))
 
 
 def batch_means(differences: np.ndarray, batch: int = _BATCH) -> np.ndarray:
@@ -112,7 +90,9 @@ def standard_error(differences: np.ndarray, batch: int = _BATCH) -> float:
     return float(differences.std(ddof=1) * np.sqrt((1 / batch) * (1 - batch / len(differences))))
 
 
-def _sample(scale: Scale, seed: int, folder: Path, progress: bool) -> Iterator[tuple[Point, np.ndarray]]:
+def _sample(job: Job[Scale]) -> Iterator[tuple[Point, np.ndarray]]:
+    scale, seed = job.scale, job.seed
+    folder = job.out / "runs" / f"5-{job.scale_name}-seed{seed}"
     digits = tj.datasets.mnist()
     # In a random order, the same for all: batches of the stored order would not be random ones.
     order = np.random.default_rng(seed).permutation(len(digits.train_y))
@@ -122,7 +102,7 @@ def _sample(scale: Scale, seed: int, folder: Path, progress: bool) -> Iterator[t
         # One run, stopped at every epoch to look at it: a run of other epochs may not share its directory.
         run = folder / f"tau{tau}-epochs-{'-'.join(map(str, scale.epochs))}"
         for epoch in scale.epochs:
-            loss, deltas = _kept_differences(run, target, epoch, seed, progress)
+            loss, deltas = _kept_differences(run, target, epoch, seed, job.progress)
             means = batch_means(deltas)
             yield _point(tau, epoch, loss, deltas, means), means
 

@@ -24,8 +24,8 @@ import trajens as tj
 from trajens.acceptance import AcceptanceTest
 from trajens.acceptance.correction import correction_table
 from trajens.figures import style
-from trajens.figures.claims import Claim, claim, write_claims
-from trajens.figures.drawn import Drawn, kept_run, name_of, prepared, write_csv
+from trajens.figures.claims import Claim, claim
+from trajens.figures.drawn import Job, Made, figure, kept_run
 from trajens.progress import SeveralRuns
 
 _TAU, _SIGMA, _S, _CHUNK = 4, 0.1, 150.0, 16
@@ -71,34 +71,18 @@ def tests() -> dict[str, AcceptanceTest]:
     }
 
 
-def figure_acceptance(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
-    """Sample the figure and write figure_acceptance.png, .pdf and .csv, and its claims, into `out`.
-
-    Parameters
-    ----------
-    out : Path
-        Folder, made if need be. Runs are kept in ``out/runs`` and used again.
-    scale : str or Scale
-        A name in `SCALES`, or one of your own.
-    seed : int
-    progress : bool
-        Show a progress bar on stderr.
-
-    Returns
-    -------
-    Drawn
-    """
-    out, size, seed = prepared(out, scale, SCALES, seed)
-    folder = out / "runs" / f"acceptance-{name_of(scale)}-seed{seed}"
-    points = list(_sample(size, seed, folder, progress))
-    claims = _claims(points)
-    files = (
-        *_draw(points, out / "figure_acceptance"),
-        write_csv(points, out / "figure_acceptance.csv"),
-        write_claims(out, "acceptance", name_of(scale), seed, claims),
+@figure("acceptance", SCALES)
+def figure_acceptance(job: Job[Scale]) -> Made:
+    """Every test of the library."""
+    points = list(_sample(job))
+    remark = f"biases are relative to the exact excess loss; errors are standard errors over {job.scale.chains} chains"
+    return Made(
+        _table(points),
+        (remark, "the number in the name of a test is rho_t"),
+        points,
+        _claims(points),
+        lambda stem: _draw(points, stem),
     )
-    remark = f"biases are relative to the exact excess loss; errors are standard errors over {size.chains} chains"
-    return Drawn(_table(points), (remark, "the number in the name of a test is rho_t"), files, claims)
 
 
 def curve_error(method: str, rho: float, delta: np.ndarray) -> np.ndarray:
@@ -108,12 +92,14 @@ def curve_error(method: str, rho: float, delta: np.ndarray) -> np.ndarray:
     return np.asarray(correction_table(rho, method).acceptance(delta) - expit(delta))
 
 
-def _sample(scale: Scale, seed: int, folder: Path, progress: bool) -> Iterator[Point]:
+def _sample(job: Job[Scale]) -> Iterator[Point]:
+    scale = job.scale
+    folder = job.out / "runs" / f"acceptance-{job.scale_name}-seed{job.seed}"
     data = tj.datasets.perceptron(seed=0, noise=1.0)
     exact = tj.exact.perceptron(data.x, data.y, _TAU, _SIGMA, _S)
     target = tj.Target(data.problem(), _TAU, _SIGMA, _S)
     runs = tests()
-    with SeveralRuns(scale.epochs * len(runs), "acceptance", progress) as report:
+    with SeveralRuns(scale.epochs * len(runs), "acceptance", job.progress) as report:
         for name, test in runs.items():
             run = kept_run(
                 folder / f"{_slug(name)}-{scale.chains}-chains-{scale.epochs}-epochs",
@@ -121,7 +107,7 @@ def _sample(scale: Scale, seed: int, folder: Path, progress: bool) -> Iterator[P
                 scale.epochs,
                 report,
                 chains=scale.chains,
-                seed=seed,
+                seed=job.seed,
                 burn_in=scale.epochs // 5,
                 move=tj.SingleSite(),
                 test=test,

@@ -21,9 +21,9 @@ from trajens.checkpoint import write_atomically
 from trajens.directory import read_records
 from trajens.errors import require
 from trajens.figures import digits, style
-from trajens.figures.claims import Claim, claim, difference, read_table, write_claims
+from trajens.figures.claims import Claim, claim, difference, read_table
 from trajens.figures.digits import Setting, mean_and_error
-from trajens.figures.drawn import Drawn, name_of, prepared, write_csv
+from trajens.figures.drawn import Job, Made, figure
 from trajens.progress import SeveralRuns
 
 _S = 50.0
@@ -72,45 +72,26 @@ SCALES = {
 }
 
 
-def figure_drift(out: Path, scale: str | Scale = "quick", seed: int = 0, progress: bool = False) -> Drawn:
-    """Sample the figure and write figure_drift.png, .pdf, .csv and its claims into `out`.
-
-    Parameters
-    ----------
-    out : Path
-        Folder, made if need be; runs are kept below it and not sampled again.
-    scale : str or Scale
-        A name in `SCALES`, or one of your own.
-    seed : int
-    progress : bool
-        Show a progress bar on stderr.
-
-    Returns
-    -------
-    Drawn
-    """
-    out, size, seed = prepared(out, scale, SCALES, seed)
-    name = name_of(scale)
-    if name == "paper":
+@figure("drift", SCALES)
+def figure_drift(job: Job[Scale]) -> Made:
+    """Both laws of the first model."""
+    size = job.scale
+    if job.scale_name == "paper":
         digits.require_gpu()
-    points = list(_sample(out / "runs" / f"drift-{name}-seed-{seed}", size, seed, progress))
-    claims = tuple(_claims(points, size.runs))
-    files = (
-        *_draw(points, out / "figure_drift"),
-        write_csv(points, out / "figure_drift.csv"),
-        write_claims(out, "drift", name, seed, claims),
-    )
+    points = list(_sample(job))
     remark = f"{size.setting.network}, tau = {size.tau}, s = {_S:g}; errors are standard errors over {size.runs} runs"
-    return Drawn(_table(points), (remark,), files, claims)
+    return Made(_table(points), (remark,), points, tuple(_claims(points, size.runs)), lambda stem: _draw(points, stem))
 
 
-def _sample(folder: Path, scale: Scale, seed: int, progress: bool) -> Iterator[Point]:
+def _sample(job: Job[Scale]) -> Iterator[Point]:
+    scale = job.scale
+    folder = job.out / "runs" / f"drift-{job.scale_name}-seed-{job.seed}"
     epochs = scale.epochs * scale.tau
     marks = [epochs * (k + 1) // scale.looks for k in range(scale.looks)]
-    with SeveralRuns(epochs * len(scale.priors), "drift", progress) as report:
+    with SeveralRuns(epochs * len(scale.priors), "drift", job.progress) as report:
         for prior in scale.priors:
             here = folder / f"prior-{prior}"
-            votes = _votes(here, scale, seed, prior, marks, report)
+            votes = _votes(here, scale, job.seed, prior, marks, report)
             report.finish(epochs)
             records = read_records(here / "records.csv")
             for mark in marks:
