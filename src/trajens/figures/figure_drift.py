@@ -67,7 +67,7 @@ class Point(NamedTuple):
 
 SCALES = {
     "quick": Scale(digits.SMALL, 4, 6, 8_000, 8, prior=1.0),
-    "laptop": Scale(digits.PAPER, 8, 6, 10_000, 10),
+    "laptop": Scale(digits.PAPER, 8, 6, 5_000, 10),
     "paper": Scale(digits.PAPER, 16, 6, 250_000, 20),
 }
 
