@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from rich import box
 from rich.table import Table
 
 from trajens.checkpoint import write_atomically
@@ -130,6 +131,14 @@ def kept_run(folder: Path, target: Target, epochs: int, progress: Any, **setting
         f"'{folder}' must hold a run of {epochs} epochs, got one of {run.epochs}; remove it, or choose another out.",
     )
     return run
+
+
+def table_of(title: str, *headings: str, left: tuple[str, ...] = ()) -> Table:
+    """An empty table of numbers that fits into 80 columns; those in `left` are text."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in left else "right", no_wrap=True)
+    return table
 
 
 def ready_folder(out: Path) -> Path:

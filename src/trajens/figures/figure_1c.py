@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.table import Table
 
 import trajens as tj
 from trajens.acceptance import AcceptanceTest
 from trajens.figures import style
-from trajens.figures.drawn import Job, Made, figure, kept_run
+from trajens.figures.drawn import Job, Made, figure, kept_run, table_of
 from trajens.figures.numbers_1c import Point, claims_of, mean_deviation, remarks
 from trajens.progress import SeveralRuns
 
@@ -216,14 +215,8 @@ def _deviations(axes: Any, scale: Scale, points: list[Point]) -> None:
 
 
 def _table(points: list[Point]) -> Table:
-    table = Table(
-        title="figure 1(c): loss per model of the perceptron",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
     per_test = [heading for name in ("ours", "paper's") for heading in (f"{name}\ndeviation", "\nz", "mean\nbatch")]
-    for heading in ("\ntau", "\ns", "\nexact", *per_test):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_of("figure 1(c): loss per model of the perceptron", "\ntau", "\ns", "\nexact", *per_test)
     by_place: dict[tuple[int, float], dict[str, Point]] = {}
     for p in points:
         by_place.setdefault((p.tau, p.s), {})[p.test] = p
@@ -232,7 +225,7 @@ def _table(points: list[Point]) -> Table:
         for name in ("ours", "paper"):
             p = pair[name]
             numbers += [
-                f"{100 * p.deviation:+.1f} ± {100 * p.deviation_stderr:.1f}",
+                f"{100 * p.deviation:+.2f} ± {100 * p.deviation_stderr:.2f}",
                 f"{p.z:+.2f}",
                 f"{p.batch_size:.0f}",
             ]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich import box
 from rich.table import Table
 
 import trajens as tj
@@ -25,7 +24,7 @@ from trajens.experiment import Experiment
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, Measured, claim, difference, least
 from trajens.figures.digits import Group, Setting
-from trajens.figures.drawn import Job, Made, figure
+from trajens.figures.drawn import Job, Made, figure, table_of
 from trajens.progress import SeveralRuns
 
 
@@ -262,9 +261,19 @@ def _draw_digits(axes: Any, folder: Path, setting: Setting) -> None:
 
 
 def _table(points: list[Point]) -> Table:
-    table = Table(title="figure 3: ensembles of digits", box=box.SIMPLE_HEAD)
-    for heading in ("tau", "s", "epochs\n/model", "loss", "error", "vote", "error", "single", "batch", "RMS\nweight"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_of(
+        "figure 3: ensembles of digits",
+        "tau",
+        "s",
+        "epochs\n/model",
+        "loss",
+        "error",
+        "vote",
+        "error",
+        "single",
+        "batch",
+        "RMS\nweight",
+    )
     for i, p in enumerate(points):
         table.add_row(
             str(p.tau),

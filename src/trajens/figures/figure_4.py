@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich import box
 from rich.table import Table
 
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, claim, difference
 from trajens.figures.digits import Group
-from trajens.figures.drawn import Job, Made, figure
+from trajens.figures.drawn import Job, Made, figure, table_of
 from trajens.figures.figure_3 import SCALES, Scale, folders_of_runs, nearest
 
 _S = 50.0
@@ -92,7 +91,7 @@ def _at_data(group: Group, place: float) -> np.ndarray:
 def _draw(curves: list[list[Point]], s: float, stem: Path) -> tuple[Path, Path]:
     with style.journal_style():
         figure, (left, right) = style.panels(2)
-        inset = left.inset_axes((0.5, 0.6, 0.47, 0.37))
+        inset = left.inset_axes((0.58, 0.6, 0.4, 0.37))
         for axes, x in ((left, "data_per_model"), (inset, "data_per_model"), (right, "epoch")):
             for i, curve in enumerate(curves):
                 _draw_curve(axes, curve, x, style.look(i), is_marked=axes is not inset)
@@ -107,7 +106,7 @@ def _draw(curves: list[list[Point]], s: float, stem: Path) -> tuple[Path, Path]:
         for axes in (left, right):
             style.plain_logarithm(axes.yaxis)
         entries = [style.look(i) | {"label": rf"$\tau = {curve[0].tau}$"} for i, curve in enumerate(curves)]
-        style.legend(right, entries, "upper right")
+        style.legend(left, entries, "upper left", columns=2)
         for axes, letter in ((left, "a"), (right, "b")):
             axes.set_title(f"({letter})  $s = {s:g}$", loc="left", fontsize=9)
         return style.save(figure, stem)
@@ -122,9 +121,9 @@ def _draw_curve(axes: Any, curve: list[Point], x: str, look: dict[str, Any], is_
 
 
 def _table(curves: list[list[Point]]) -> Table:
-    table = Table(title="figure 4: training, first and last record", box=box.SIMPLE_HEAD)
-    for heading in ("tau", "epochs", "D / tau", "loss", "error", "loss, deciding"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_of(
+        "figure 4: training, first and last record", "tau", "epochs", "D / tau", "loss", "error", "loss, deciding"
+    )
     for curve in curves:
         for p in (curve[0], curve[-1]):
             numbers = (f"{p.loss:.4g}", f"{p.loss_stderr:.2g}", f"{p.loss_deciding:.4g}")

@@ -19,14 +19,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich import box
 from rich.table import Table
 
 import trajens as tj
 from trajens.checkpoint import write_atomically
 from trajens.figures import style
 from trajens.figures.claims import Claim, claim
-from trajens.figures.drawn import Job, Made, figure, kept_run
+from trajens.figures.drawn import Job, Made, figure, kept_run, table_of
 from trajens.moves.base import Site
 from trajens.problem import compiled_losses_of_pairs
 from trajens.randomness import fold_in, key_of
@@ -239,9 +238,9 @@ def _draw(scale: Scale, sampled: list[tuple[Point, np.ndarray]], stem: Path) -> 
 
 
 def _table(points: list[Point]) -> Table:
-    table = Table(title="figure 5: normality of Delta*", box=box.SIMPLE_HEAD)
-    for heading in ("tau", "epoch", "loss", "Delta", "rho", "skew", "kappa_3/12", "spread", "p"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_of(
+        "figure 5: normality of Delta*", "tau", "epoch", "loss", "Delta", "rho", "skew", "kappa_3/12", "spread", "p"
+    )
     for i, p in enumerate(points):
         is_last_of_tau = i + 1 < len(points) and points[i + 1].tau != p.tau
         numbers = (p.loss, p.delta, p.rho, p.skewness, p.kappa_3_over_12, p.spread, p.p_normal)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich import box
 from rich.table import Table
 
 import trajens as tj
@@ -25,7 +24,7 @@ from trajens.acceptance import AcceptanceTest
 from trajens.acceptance.correction import correction_table
 from trajens.figures import style
 from trajens.figures.claims import Claim, claim
-from trajens.figures.drawn import Job, Made, figure, kept_run
+from trajens.figures.drawn import Job, Made, figure, kept_run, table_of
 from trajens.progress import SeveralRuns
 
 _TAU, _SIGMA, _S, _CHUNK = 4, 0.1, 150.0, 16
@@ -200,9 +199,8 @@ def _draw_curves(axes: Any) -> None:
 
 
 def _table(points: list[Point]) -> Table:
-    table = Table(title="acceptance tests on the noisy-label perceptron", box=box.SIMPLE_HEAD)
-    for heading in ("test", "bias, %", "error", "accep-\ntance", "mean\nbatch", "examples per\naccepted"):
-        table.add_column(heading, justify="left" if heading == "test" else "right", no_wrap=True)
+    headings = ("test", "bias, %", "error", "accep-\ntance", "mean\nbatch", "examples per\naccepted")
+    table = table_of("acceptance tests on the noisy-label perceptron", *headings, left=("test",))
     for p in points:
         table.add_row(
             p.test,

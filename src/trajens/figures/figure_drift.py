@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from rich import box
 from rich.table import Table
 
 from trajens.checkpoint import write_atomically
@@ -23,7 +22,7 @@ from trajens.errors import require
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, claim, difference, read_table
 from trajens.figures.digits import Setting, mean_and_error
-from trajens.figures.drawn import Job, Made, figure
+from trajens.figures.drawn import Job, Made, figure, table_of
 from trajens.progress import SeveralRuns
 
 _S = 50.0
@@ -182,9 +181,16 @@ def _draw(points: list[Point], stem: Path) -> tuple[Path, Path]:
 
 
 def _table(points: list[Point]) -> Table:
-    table = Table(title="drift: a flat and a Gaussian law of the first model", box=box.SIMPLE_HEAD)
-    for heading in ("prior", "epochs", "RMS weight", "error", "vote", "error", "loss"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_of(
+        "drift: a flat and a Gaussian law of the first model",
+        "prior",
+        "epochs",
+        "RMS weight",
+        "error",
+        "vote",
+        "error",
+        "loss",
+    )
     for i, p in enumerate(points):
         numbers = (f"{p.weight_rms:.3f}", f"{p.weight_rms_stderr:.1g}", f"{p.vote_accuracy:.4f}")
         is_last = i + 1 < len(points) and points[i + 1].prior != p.prior
