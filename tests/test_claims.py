@@ -1,6 +1,7 @@
 """Claims: verdicts follow from value, error and relation; figures share one file."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from scipy import stats
@@ -40,6 +41,13 @@ def test_figures_share_a_file_and_replace_only_their_own_claims(tmp_path):
     assert found["3"]["seed"] == 5
     assert [c["verdict"] for c in found["3"]["claims"]] == ["consistent", "refuted"]
     assert found["1c"]["claims"] == [two._asdict()]
+
+
+def test_figures_drawn_side_by_side_keep_each_others_claims(tmp_path):
+    names = [str(i) for i in range(32)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: write_claims(tmp_path, name, "quick", 0, ()), names))
+    assert set(read_claims(tmp_path / "claims.json")) == set(names)
 
 
 @pytest.mark.parametrize("content", ["{", "[1, 2]"])
