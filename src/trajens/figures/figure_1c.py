@@ -76,9 +76,9 @@ def _decades(phases: tuple[int, int, int]) -> tuple[tuple[int, tuple[float, ...]
 
 SCALES = {
     "quick": Scale(_TAUS, _decades((4_000, 4_000, 4_000))),
-    "laptop": Scale(_TAUS, _decades((40_000, 30_000, 30_000)), chains=96, records=120),
-    # At least the paper's 2e7 epochs of burn-in and 2e7 after it for every point, shared between chains: many, each
-    # as long as those of a laptop, because a GPU takes hardly longer for more of them.
+    "laptop": Scale(_TAUS, _decades((16_000, 12_000, 12_000)), chains=96, records=320),
+    # At least the paper's 2e7 epochs of burn-in and 2e7 after it for every point, shared between many chains, because a
+    # GPU takes hardly longer for more of them.
     "paper": Scale(_TAUS, _decades((40_000, 40_000, 40_000)), chains=2400, records=60),
 }
 
