@@ -261,19 +261,8 @@ def _draw_digits(axes: Any, folder: Path, setting: Setting) -> None:
 
 
 def _table(points: list[Point]) -> Table:
-    table = table_of(
-        "figure 3: ensembles of digits",
-        "tau",
-        "s",
-        "epochs\n/model",
-        "loss",
-        "error",
-        "vote",
-        "error",
-        "single",
-        "batch",
-        "RMS\nweight",
-    )
+    headings = ("tau", "s", "epochs\n/model", "loss", "error", "vote", "error", "single", "batch", "RMS\nweight")
+    table = table_of("figure 3: ensembles of digits", *headings)
     for i, p in enumerate(points):
         table.add_row(
             str(p.tau),

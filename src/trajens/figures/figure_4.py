@@ -121,9 +121,8 @@ def _draw_curve(axes: Any, curve: list[Point], x: str, look: dict[str, Any], is_
 
 
 def _table(curves: list[list[Point]]) -> Table:
-    table = table_of(
-        "figure 4: training, first and last record", "tau", "epochs", "D / tau", "loss", "error", "loss, deciding"
-    )
+    headings = ("tau", "epochs", "D / tau", "loss", "error", "loss, deciding")
+    table = table_of("figure 4: training, first and last record", *headings)
     for curve in curves:
         for p in (curve[0], curve[-1]):
             numbers = (f"{p.loss:.4g}", f"{p.loss_stderr:.2g}", f"{p.loss_deciding:.4g}")

@@ -238,9 +238,8 @@ def _draw(scale: Scale, sampled: list[tuple[Point, np.ndarray]], stem: Path) -> 
 
 
 def _table(points: list[Point]) -> Table:
-    table = table_of(
-        "figure 5: normality of Delta*", "tau", "epoch", "loss", "Delta", "rho", "skew", "kappa_3/12", "spread", "p"
-    )
+    headings = ("tau", "epoch", "loss", "Delta", "rho", "skew", "kappa_3/12", "spread", "p")
+    table = table_of("figure 5: normality of Delta*", *headings)
     for i, p in enumerate(points):
         is_last_of_tau = i + 1 < len(points) and points[i + 1].tau != p.tau
         numbers = (p.loss, p.delta, p.rho, p.skewness, p.kappa_3_over_12, p.spread, p.p_normal)

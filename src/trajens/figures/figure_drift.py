@@ -181,16 +181,8 @@ def _draw(points: list[Point], stem: Path) -> tuple[Path, Path]:
 
 
 def _table(points: list[Point]) -> Table:
-    table = table_of(
-        "drift: a flat and a Gaussian law of the first model",
-        "prior",
-        "epochs",
-        "RMS weight",
-        "error",
-        "vote",
-        "error",
-        "loss",
-    )
+    headings = ("prior", "epochs", "RMS weight", "error", "vote", "error", "loss")
+    table = table_of("drift: a flat and a Gaussian law of the first model", *headings)
     for i, p in enumerate(points):
         numbers = (f"{p.weight_rms:.3f}", f"{p.weight_rms_stderr:.1g}", f"{p.vote_accuracy:.4f}")
         is_last = i + 1 < len(points) and points[i + 1].prior != p.prior
