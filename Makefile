@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: install demo test lint docs sanitize gpu bench clean
+.PHONY: install demo test test-slow lint docs sanitize gpu bench clean
 
 install: $(VENV)/.installed
 
@@ -22,12 +22,17 @@ demo: install
 	$(BIN)/trajens picture demo/run --out demo/mnist.png
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+# What takes long: figures at their quick scale, biases to a tenth of a per cent, many kills.
+test-slow: install
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
 
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # The documentation, into build/site. Any warning is an error.
 docs: $(VENV)/.docs

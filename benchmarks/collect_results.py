@@ -2,22 +2,27 @@
 
     python benchmarks/collect_results.py runs/paper-32 --out results/mnist --commit $(git rev-parse HEAD) --evaluate
 
-`trajens evaluate` and `picture` work on a folder made here, and ``train --start`` goes on from it.
+`trajens evaluate` and `picture` work on a folder made here, and ``train --initial`` goes on from it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trajens.checkpoint import Arrays, checkpoints, load_newest, save
+import trajens as tj
 from trajens.ensemble import Ensemble, scores
-from trajens.experiment import Experiment
+from trajens.experiments import Experiment
+from trajens.records import num_records
+from trajens.storage import checkpoint
+from trajens.storage.record_file import RecordFile
+from trajens.storage.standing import paths_of, with_paths
+from trajens.storage.stored import CONFIG
 
 _LINES = 400
 _MADE_WITH = ("trajens", "python", "jax", "numpy", "system", "devices", "loss_kernel")
@@ -41,54 +46,54 @@ def main() -> None:
 def collect(run: Path, out: Path, commit: str, is_evaluated: bool, is_half: bool) -> None:
     """One run."""
     out.mkdir(parents=True, exist_ok=True)
-    arrays = load_newest(run)
-    if arrays is None:
-        raise SystemExit(f"{run} has no checkpoint")
-    for old in checkpoints(out):
-        old.unlink()
-    config = (run / "config.toml").read_text().splitlines(keepends=True)
-    (out / "config.toml").write_text("".join(line for line in config if not line.startswith("start =")))
-    experiment = Experiment.load(out)
-    header, *lines = (run / "records.csv").read_text().splitlines(keepends=True)
-    chains = experiment.chains
-    # Every so-manieth record, with all its chains, and always the last one.
-    records = [lines[i : i + chains] for i in range(0, len(lines) // chains * chains, chains)]
-    every = max(1, len(records) * chains // _LINES)
-    kept = records[::-1][::every][::-1]
-    (out / "records.csv").write_text(header + "".join("".join(record) for record in kept))
-    sessions = [json.loads(line) for line in (run / "sessions.jsonl").read_text().splitlines()]
+    stored, experiment = tj.StoredRun(run), Experiment.load(run)
+    # What it started from is not collected.
+    (out / CONFIG).write_text(replace(experiment.config, initial=None).to_toml())
+    write_thinned(stored, out)
     about = {
         "commit": commit,
-        "epochs": int(arrays["epoch"]),
-        "epochs_asked_for": int(arrays["marks"][-1]),
-        "chains": chains,
-        "seconds": round(float(arrays["seconds"]), 1),
-        "starts": len(sessions),
-        **{name: sessions[-1][name] for name in _MADE_WITH},
+        "epochs": stored.epoch,
+        "epochs_asked_for": stored.last_epoch,
+        "chains": stored.chains,
+        "seconds": round(stored.seconds, 1),
+        "starts": len(stored.sessions),
+        **{name: stored.sessions[-1][name] for name in _MADE_WITH},
     }
     (out / "about.json").write_text(json.dumps(about, indent=1) + "\n")
     if is_evaluated and experiment.test_data is not None:
-        (out / "evaluation.json").write_text(json.dumps(evaluated(experiment, arrays)) + "\n")
+        (out / "evaluation.json").write_text(json.dumps(evaluated(experiment, stored)) + "\n")
+    for old in checkpoint.checkpoints(out):
+        old.unlink()
+    arrays = stored.arrays
     if is_half:
-        arrays["state.path"] = arrays["state.path"].astype(np.float16)
-        save(out, int(arrays["epoch"]), arrays)
-    else:
-        shutil.copy(checkpoints(run)[0], out)
+        arrays = with_paths(arrays, paths_of(arrays).astype(np.float16))
+    checkpoint.save(out, stored.epoch, arrays)
     print(f"{out}: {about['epochs']:,} epochs", flush=True)
 
 
-def evaluated(experiment: Experiment, arrays: Arrays) -> dict[str, Any]:
+def write_thinned(stored: tj.StoredRun, out: Path) -> None:
+    """Every so-manieth record, with all its chains, and always the last one."""
+    records, file = stored.records, RecordFile(out)
+    file.file.unlink(missing_ok=True)
+    count = num_records(records)
+    every = max(1, count * stored.chains // _LINES)
+    for i in range((count - 1) % every, count, every):
+        file.append({name: values[:, i : i + 1] for name, values in records.items()})
+
+
+def evaluated(experiment: Experiment, stored: tj.StoredRun) -> dict[str, Any]:
     """Scores of every chain, and of all models of all chains with the same s as one ensemble."""
     assert experiment.test_data is not None
     x, y = experiment.test_data
-    paths = arrays["state.path"]
-    members = [Ensemble(experiment.model, path).member_proba(x) for path in paths]
+    paths = stored.paths
+    # All models as one ensemble: it is compiled once.
+    everyone = Ensemble(experiment.model, paths.reshape(-1, paths.shape[-1])).member_proba(x)
+    members = np.split(everyone, len(paths))
     s = experiment.target.s_of_chains(len(paths))
     is_annealed = experiment.target.schedule is not None
     groups = {"annealed" if is_annealed else f"{value:g}": np.flatnonzero(s == value) for value in np.unique(s)}
     together = {name: scores(np.concatenate([members[c] for c in here]), y) for name, here in groups.items()}
-    chains = [scores(proba, y) for proba in members]
-    return {"epoch": int(arrays["epoch"]), "chains": chains, "all_chains_by_s": together}
+    return {"epoch": stored.epoch, "chains": [scores(proba, y) for proba in members], "all_chains_by_s": together}
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def main() -> None:
     problem = tj.models.cnn().problem(digits.train_x, digits.train_y)
     target = tj.Target(problem, given.tau, sigma=0.05, s=given.s, prior=0.3)
     usual: dict[str, Any] = {"chains": 1, "scan": "checkerboard", "move": tj.SingleSite(0.25), "progress": True}
-    start = tj.sample(target, given.train, test=tj.Penalty(240), burn_in=0, records=4, **usual)
+    start = tj.sample(target, given.train, acceptance=tj.Penalty(240), burn_in=0, records=4, **usual)
     table = Table(title=f"MNIST, tau = {given.tau}, s = {given.s:g}, from a loss of {start.records['loss'][0, -1]:.3f}")
     for heading in ("test", "acceptance", "mean batch", "N / <b>", "per accepted", "epochs/s", "loss after"):
         table.add_column(heading, justify="left" if heading == "test" else "right")
@@ -39,7 +39,7 @@ def main() -> None:
         ("full-batch Metropolis", tj.Metropolis(), given.full),
         ("minibatch penalty", tj.Penalty(240), given.minibatch),
     ):
-        arguments = {**usual, "test": test, "initial": start.paths, "burn_in": epochs // 10, "records": 10}
+        arguments = {**usual, "acceptance": test, "initial": start.paths, "burn_in": epochs // 10, "records": 10}
         tj.sample(target, 16, **{**arguments, "burn_in": 0, "progress": False})
         begin = time.perf_counter()
         run = tj.sample(target, epochs, **arguments)

@@ -20,9 +20,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from trajens.signals import STOPPED
+import trajens as tj
+from trajens.cli.signals import STOPPED
 
-PAPER = "--prior flat --test paper --sigma 0.05 --fraction 0.25 --chunk 240 --scan checkerboard --repeats 4 --chains 6"
+PAPER = (
+    "--prior flat --acceptance paper --sigma 0.05 --fraction 0.25 --chunk 240 --scan checkerboard --repeats 4 "
+    "--chains 6"
+)
 # Epochs per model of the grid; batches of short paths are the largest, and their epochs the slowest.
 GRID = {1: 300_000, 2: 300_000, 4: 300_000, 8: 300_000, 16: 100_000, 32: 60_000}
 # Chunks evaluated at once, which changes the speed alone.
@@ -73,8 +77,8 @@ def stages_of(name: str) -> list[tuple[str, str]]:
             epochs = per_model * tau
             burn_in = int(0.95 * epochs)
             options = (
-                f"--tau {tau} --s {s} --sigma 0.05 --prior 0.3 --fraction {mask} --chunk {chunk} --test penalty --pool "
-                f"--scan checkerboard --chains {chains} --epochs {epochs} --burn-in {burn_in} --records 40"
+                f"--tau {tau} --s {s} --sigma 0.05 --prior 0.3 --fraction {mask} --chunk {chunk} --acceptance penalty "
+                f"--pool --scan checkerboard --chains {chains} --epochs {epochs} --burn-in {burn_in} --records 40"
             )
             stages.append((f"{name}-stage-{i + 1}", options))
         return stages
@@ -106,18 +110,18 @@ def continue_stages(out: Path, run: str) -> None:
             break
 
 
-def continue_run(path: Path, options: str, start: Path | None, end: float) -> bool:
+def continue_run(path: Path, options: str, initial: Path | None, end: float) -> bool:
     """Start or resume one run until the moment `end`; whether it is complete."""
-    done = path / "complete"
-    if done.exists():
+    run = tj.StoredRun(path)
+    if run.is_complete:
         return True
     if end - time.monotonic() < 1:
         return False
-    if (path / "config.toml").exists():
+    if run.config is not None:
         arguments = ["resume", str(path)]
     else:
         arguments = ["train", "mnist", *options.split(), "--out", str(path)]
-        arguments += [] if start is None else ["--start", str(start)]
+        arguments += [] if initial is None else ["--initial", str(initial)]
     begin = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "trajens", *arguments, "--json"], stdout=subprocess.PIPE, text=True
@@ -132,7 +136,6 @@ def continue_run(path: Path, options: str, start: Path | None, end: float) -> bo
         raise SystemExit(f"{path} failed")
     if process.returncode == 0:
         (path / "report.json").write_text(report)
-        done.touch()
     return process.returncode == 0
 
 

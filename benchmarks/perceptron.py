@@ -73,9 +73,8 @@ def measure() -> dict[str, Any]:
     for number in range(ROUNDS + 1):
         for name, (scan, test) in cases.items():
             begin = time.perf_counter()
-            tj.sample(
-                target, EPOCHS, chains=CHAINS, burn_in=1000, move=tj.SingleSite(), test=test, scan=scan, records=20
-            )
+            how: dict[str, Any] = {"move": tj.SingleSite(), "acceptance": test, "scan": scan}
+            tj.sample(target, EPOCHS, chains=CHAINS, burn_in=1000, records=20, **how)
             if number > 0:  # the first round compiles
                 best[name] = max(best[name], CHAINS * EPOCHS / (time.perf_counter() - begin))
         begin = time.perf_counter()

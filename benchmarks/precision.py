@@ -31,7 +31,7 @@ def target() -> tj.Target:
 
 def settings() -> dict[str, Any]:
     """What all runs share."""
-    return {"move": tj.SingleSite(0.12), "test": tj.Penalty(480, pool=True), "scan": "checkerboard"}
+    return {"move": tj.SingleSite(0.12), "acceptance": tj.Penalty(480, pool=True), "scan": "checkerboard"}
 
 
 def child(file: Path, seed: int) -> None:

@@ -3,6 +3,7 @@
 import os
 
 import jax
+import pytest
 
 jax.config.update("jax_num_cpu_devices", 4)
 
@@ -18,3 +19,10 @@ def pytest_configure(config):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1".strip()
         os.environ["JAX_PLATFORMS"] = "cpu"
         jax.config.update("jax_platforms", "cpu")
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of 23 epochs, which end nowhere in particular."""
+    monkeypatch.setattr("trajens.sampling.blocks.Blocks.__init__", lambda self, *_: setattr(self, "epochs", 23))
+    monkeypatch.setattr("trajens.sampling.blocks.Blocks.adapt", lambda self, seconds: None)

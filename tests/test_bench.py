@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import trajens as tj
+from trajens.bench import sampler as bench
+from trajens.bench.sampler import DEFINITION, KERNEL, PAPER, SAMPLER, TEXTBOOK, TRAJECTORY, Size
 from trajens.cli import app
-from trajens.kernels import sampler_bench
-from trajens.kernels.sampler_bench import DEFINITION, KERNEL, PAPER, SAMPLER, TEXTBOOK, TRAJECTORY, Size
 
 # With one chain the case of many trajectories is compiled already.
 TINY = Size(tau=4, chunk=24, chains=1, examples=300, train_epochs=16, seconds=0.01, rounds=2, limit=0.1)
@@ -17,10 +17,10 @@ TINY = Size(tau=4, chunk=24, chains=1, examples=300, train_epochs=16, seconds=0.
 
 def test_json_and_table_of_the_sampler(capsys, monkeypatch):
     # Compiling is most of the time: the paper's scheme takes the program of the others.
-    monkeypatch.setattr(sampler_bench, "paper_test", tj.Penalty)
-    monkeypatch.setattr(sampler_bench, "RandomScan", tj.Checkerboard)
-    result = sampler_bench.bench_sampler(TINY)
-    monkeypatch.setattr(sampler_bench, "bench_sampler", lambda: result)
+    monkeypatch.setattr(bench, "paper_test", tj.Penalty)
+    monkeypatch.setattr(bench, "RandomScan", tj.Checkerboard)
+    result = bench.bench_sampler(TINY)
+    monkeypatch.setattr(bench, "bench_sampler", lambda: result)
     with pytest.raises(SystemExit) as exit_:
         app(["bench", "sampler", "--json"], prog_name="trajens")
     report = json.loads(capsys.readouterr().out)
@@ -54,7 +54,7 @@ def test_json_and_table_of_the_sampler(capsys, monkeypatch):
 
 def test_the_textbook_has_the_losses_of_the_model_and_the_batches_of_the_paper():
     pytest.importorskip("torch")
-    from trajens.kernels import textbook
+    from trajens.bench import textbook
 
     digits, model = tj.datasets.mnist(), tj.models.cnn()
     x, y = digits.train_x[:200], digits.train_y[:200]

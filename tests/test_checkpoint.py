@@ -7,8 +7,8 @@ import resource
 import numpy as np
 import pytest
 
-from trajens import checkpoint
 from trajens.errors import InputError, StorageError
+from trajens.storage import checkpoint
 
 ARRAYS = {"path": np.arange(6, dtype=np.float32).reshape(2, 3), "epoch": np.array(7), "note": np.array("text")}
 

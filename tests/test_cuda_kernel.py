@@ -18,7 +18,7 @@ import trajens as tj
 from tests.cnn_reference import TOLERANCES, assert_rounds_as, assert_within, half, reference
 from trajens import kernels
 from trajens.datasets import mnist
-from trajens.problem import losses_of_pairs
+from trajens.losses import losses_of_pairs
 
 HAS_GPU = jax.default_backend() == "gpu"
 pytestmark = [

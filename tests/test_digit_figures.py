@@ -6,17 +6,19 @@ import csv
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import trajens as tj
+from tests.test_figures import drawn_again
 from trajens.figures import FIGURES, digits, figure_drift
 from trajens.figures.claims import read_claims
 from trajens.figures.figure_3 import Scale, batch_ratio, figure_3, nearest
 from trajens.figures.figure_4 import figure_4
 
-FEW = digits.Setting(True, sigma=0.1, chunk=60, records=8)
+FEW = digits.Setup(True, sigma=0.1, chunk=60, records=8)
 TINY = Scale(FEW, (1, 3), (5.0, 50.0), 2, 40)
 
 
@@ -29,10 +31,11 @@ def rows(file):
         return list(csv.DictReader(lines))
 
 
+@pytest.mark.slow
 def test_the_quick_figures_3_and_4_confirm_the_paper_on_a_small_network(tmp_path):
     for name in ("3", "4"):
-        drawn = FIGURES[name](tmp_path, scale="quick")
-        assert [path.name for path in drawn.files] == [
+        finished = FIGURES[name](tmp_path, scale="quick")
+        assert [path.name for path in finished.files] == [
             f"figure_{name}.png",
             f"figure_{name}.pdf",
             f"figure_{name}.csv",
@@ -59,6 +62,7 @@ def test_the_quick_figures_3_and_4_confirm_the_paper_on_a_small_network(tmp_path
     assert int(curve[-1]["epoch"]) == 32_000
 
 
+@pytest.mark.slow
 def test_the_quick_figure_of_drift_shows_it_for_the_flat_law_alone(tmp_path):
     FIGURES["drift"](tmp_path, scale="quick")
     assert verdicts(tmp_path, "drift") == {
@@ -76,13 +80,13 @@ def tiny(tmp_path_factory):
 
 
 def test_runs_that_are_there_are_not_sampled_again(tiny, tmp_path, monkeypatch):
-    first, drawn = tiny
+    first, finished = tiny
     out = tmp_path / "copy"
     shutil.copytree(first, out)
-    monkeypatch.setattr("trajens.execute.Execution.advance", lambda *_: pytest.fail("sampled again"))
-    assert figure_3(out, scale=TINY, seed=4).claims == drawn.claims
+    assert drawn_again(monkeypatch, figure_3, out, scale=TINY, seed=4).claims == finished.claims
     assert (out / "figure_3.csv").read_bytes() == (first / "figure_3.csv").read_bytes()
-    figure_4(out, scale=TINY, seed=4)
+    training = drawn_again(monkeypatch, figure_4, out, scale=TINY, seed=4)
+    assert [int(row["epoch"]) for row in rows(training.files[2]) if row["tau"] == "3"][-1] == 120
 
 
 def test_a_run_that_is_missing_is_sampled_to_the_same_result(tiny, tmp_path):
@@ -159,14 +163,16 @@ def test_the_runs_of_the_paper_are_found_below_the_current_folder(tmp_path, monk
 
 def test_the_scale_of_the_paper_is_refused_without_its_runs_and_without_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(digits, "found_results", lambda name: None)
-    with pytest.raises(tj.InputError, match="needs a GPU, or for figures 3 and 4 the runs in results/mnist"):
+    match = "needs a GPU, or for figures 3 and 4 the runs in results/mnist below the current folder"
+    with pytest.raises(tj.InputError, match=match):
         figure_3(tmp_path, scale="paper")
 
 
-def test_the_scale_of_the_paper_draws_the_runs_of_the_source_tree(tmp_path):
-    drawn = figure_4(tmp_path, scale="paper")
+def test_the_scale_of_the_paper_draws_the_runs_below_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[1])
+    finished = figure_4(tmp_path, scale="paper")
     assert [row["tau"] for row in rows(tmp_path / "figure_4.csv")].count("32") > 10
-    assert drawn.claims[0].verdict == "confirmed"
+    assert finished.claims[0].verdict == "confirmed"
     assert not (tmp_path / "runs").exists()
 
 
@@ -176,16 +182,15 @@ def test_the_nearest_s_is_drawn():
 
 
 def test_drift_looks_on_the_way_and_remembers(tmp_path, monkeypatch):
-    scale = figure_drift.Scale(FEW, 2, 2, 40, 4)
+    # The program of the longest path of figure 3, so that nothing is compiled.
+    scale = figure_drift.Scale(FEW, 3, 4, 40, 4)
     first = figure_drift.figure_drift(tmp_path, scale=scale)
     points = rows(tmp_path / "figure_drift.csv")
-    assert [(row["prior"], row["epoch"]) for row in points[::4]] == [("flat", "20"), ("0.3", "20")]
+    assert [(row["prior"], row["epoch"]) for row in points[::4]] == [("flat", "30"), ("0.3", "30")]
     folder = tmp_path / "runs" / "drift-own-seed-0" / "prior-flat"
-    with monkeypatch.context() as patch:
-        patch.setattr("trajens.execute.Execution.advance", lambda *_: pytest.fail("sampled again"))
-        assert figure_drift.figure_drift(tmp_path, scale=scale).claims == first.claims
+    assert drawn_again(monkeypatch, figure_drift.figure_drift, tmp_path, scale=scale).claims == first.claims
     # Another run is never taken for this one.
-    for other in (replace(scale, tau=3), replace(scale, looks=5), replace(scale, epochs=20)):
+    for other in (replace(scale, tau=2), replace(scale, looks=5), replace(scale, epochs=20)):
         with pytest.raises(tj.InputError):
             figure_drift.figure_drift(tmp_path, scale=other)
     (folder / "votes.json").write_text("[")

@@ -9,54 +9,15 @@ import numpy as np
 import pytest
 
 import trajens as tj
-from trajens.checkpoint import checkpoints, load, save
-from trajens.directory import last_paths, read_records
+from tests.small_run import DATA, EPOCHS, SETTINGS, TARGET, StopAfter, again, assert_same, fresh, sample
 from trajens.errors import InputError, StorageError
-
-DATA = tj.datasets.perceptron(noise=0.3)
-TARGET = tj.Target(DATA.problem(), tau=5, sigma=0.1, s=tj.schedule.exponential(20.0, 80.0, 300))
-SETTINGS = {"chains": 4, "burn_in": 200, "records": 7, "test": tj.Penalty(16), "scan": "checkerboard"}
-EPOCHS = 700
-
-
-class StopAfter:
-    """Says stop after so many blocks."""
-
-    def __init__(self, blocks):
-        self.left = blocks
-
-    def __call__(self):
-        self.left -= 1
-        return self.left < 0
-
-
-@pytest.fixture
-def small_blocks(monkeypatch):
-    monkeypatch.setattr("trajens.execute.Block.__init__", lambda self, *_: setattr(self, "epochs", 23))
-    monkeypatch.setattr("trajens.execute.Block.adapt", lambda self, seconds: None)
-
-
-def sample(out, epochs=EPOCHS, target=TARGET, stop=None, **changes):
-    return tj.sample(target, epochs, out=out, stop=stop, **{**SETTINGS, **changes})
-
-
-def again(path):
-    return tj.RunDirectory(path, resume=True, checkpoint_seconds=0.0)
-
-
-def assert_same(a, b):
-    np.testing.assert_array_equal(a.paths, b.paths)
-    assert a.epochs == b.epochs
-    for name in a.records:
-        # A sum of floats depends on where blocks end; everything else does not.
-        tolerance = 1e-5 if name == "loss_deciding" else 0.0
-        np.testing.assert_allclose(a.records[name], b.records[name], rtol=tolerance, err_msg=name)
-        assert a.records[name].dtype == b.records[name].dtype
+from trajens.storage.checkpoint import checkpoints, load, save
+from trajens.storage.standing import paths_of, with_paths
 
 
 def test_a_run_stopped_after_every_block_is_the_run_that_was_not(tmp_path, small_blocks):
     whole = tj.sample(TARGET, EPOCHS, **SETTINGS)
-    out, stops = tj.RunDirectory(tmp_path / "a", checkpoint_seconds=0.0), 0
+    out, stops = fresh(tmp_path / "a"), 0
     run = sample(out, stop=StopAfter(0))
     while not run.is_complete:
         stops += 1
@@ -70,15 +31,15 @@ def test_a_run_stopped_after_every_block_is_the_run_that_was_not(tmp_path, small
 
 def test_records_cut_in_the_middle_of_a_line_are_read_and_written_again(tmp_path, small_blocks):
     whole = sample(tmp_path / "whole")
-    run = sample(tj.RunDirectory(tmp_path / "a", checkpoint_seconds=0.0), stop=StopAfter(12))
+    run = sample(fresh(tmp_path / "a"), stop=StopAfter(12))
     records = tmp_path / "a" / "records.csv"
     with records.open("a") as stream:
-        stream.write("0,9999,20.0,0.5,0.1,0.1,0.5,16.0,1,0.1,0.1,1,0,0,0,0\n1,9999,20")
-    read = read_records(records)
+        stream.write("0,9999,20.0,0.5,0.1,0.1,0.5,16.0,1,1,0.1,0.1,1,0,0,0,0\n1,9999,20")
+    read = tj.StoredRun(tmp_path / "a").records
     np.testing.assert_array_equal(read["epoch"], run.records["epoch"])
     run = sample(again(tmp_path / "a"))
     assert_same(whole, run)
-    assert_same(whole, run.__class__(**{**run.__dict__, "records": read_records(records)}))
+    assert_same(whole, run.__class__(**{**run.__dict__, "records": tj.StoredRun(tmp_path / "a").records}))
 
 
 def test_records_are_a_table_that_every_reader_of_csv_reads(tmp_path):
@@ -101,7 +62,7 @@ def test_extending_goes_on_in_the_directory(tmp_path):
 
 def test_a_damaged_checkpoint_goes_back_one_and_gives_the_same_run(tmp_path, small_blocks):
     whole = sample(None)
-    sample(tj.RunDirectory(tmp_path / "a", checkpoint_seconds=0.0), stop=StopAfter(8))
+    sample(fresh(tmp_path / "a"), stop=StopAfter(8))
     newest, _ = checkpoints(tmp_path / "a")
     newest.write_bytes(newest.read_bytes()[:-100])
     with pytest.warns(UserWarning, match="damaged"):
@@ -119,10 +80,10 @@ def test_a_directory_with_a_run_is_not_overwritten(tmp_path):
     ("change", "named"),
     [
         ({"seed": 1}, "seed 0 .now 1."),
-        ({"test": tj.Penalty(32)}, "test Penalty"),
+        ({"acceptance": tj.Penalty(32)}, "acceptance Penalty"),
         ({"burn_in": 100}, "burn_in 200 .now 100."),
-        ({"target": tj.Target(tj.datasets.perceptron(1).problem(), 5, 0.1, TARGET.s)}, "data .checksum."),
-        ({"target": tj.Target(DATA.problem(), 5, 0.1, 80.0)}, "schedule of s"),
+        ({"target": tj.Target(tj.datasets.perceptron(1).problem(), 5, 0.1, TARGET.s)}, "data_checksum"),
+        ({"target": tj.Target(DATA.problem(), 5, 0.1, 80.0)}, "schedule"),
     ],
 )
 def test_another_run_cannot_go_on_where_this_one_stopped(tmp_path, change, named):
@@ -160,11 +121,6 @@ def test_missing_records_are_noticed(tmp_path):
     os.truncate(tmp_path / "a" / "records.csv", 300)
     with pytest.raises(InputError, match="must hold the 7 records of 4 chains"):
         sample(again(tmp_path / "a"), epochs=300)
-
-
-def test_paths_are_kept_in_memory_or_in_a_directory_but_not_both(tmp_path):
-    with pytest.raises(InputError, match="keep_paths must be False with out"):
-        sample(tmp_path / "a", keep_paths=True)
 
 
 def test_a_stopped_run_in_memory_can_be_extended(small_blocks):
@@ -214,7 +170,7 @@ def test_damaged_records_are_one_sentence(tmp_path, damage):
 
 
 def test_a_damaged_checkpoint_does_not_count_as_one_of_the_last_two(tmp_path, small_blocks):
-    sample(tj.RunDirectory(tmp_path / "a", checkpoint_seconds=0.0), stop=StopAfter(8))
+    sample(fresh(tmp_path / "a"), stop=StopAfter(8))
     checkpoints(tmp_path / "a")[0].write_bytes(b"")
     with pytest.warns(UserWarning, match="damaged"):
         sample(again(tmp_path / "a"), stop=StopAfter(2))
@@ -226,10 +182,9 @@ def test_paths_kept_in_half_precision_can_be_started_from_and_not_resumed(tmp_pa
     sample(tmp_path / "run", epochs=300, burn_in=200)
     file = checkpoints(tmp_path / "run")[0]
     arrays = load(file)
-    arrays["state.path"] = arrays["state.path"].astype(np.float16)
-    save(tmp_path / "run", 300, arrays)
+    save(tmp_path / "run", 300, with_paths(arrays, paths_of(arrays).astype(np.float16)))
     with pytest.raises(InputError, match="must hold paths in single precision"):
         sample(again(tmp_path / "run"))
-    paths = last_paths(tmp_path / "run")
+    paths = tj.StoredRun(tmp_path / "run").paths
     assert paths.dtype == np.float32
     assert paths.shape == (4, 5, 2)

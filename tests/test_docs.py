@@ -11,9 +11,14 @@ from trajens.cli import app
 from trajens.figures import FIGURES
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 OPTIONAL = ("flax", "equinox")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def name_of(page):
+    """A page as it is called in the tests."""
+    return str(page.relative_to(ROOT / "docs").with_suffix(""))
 
 
 def blocks(text, language):
@@ -28,7 +33,7 @@ def sections():
         before = blocks(first, "python")
         for section in rest:
             if code := blocks(section, "python"):
-                yield pytest.param("\n".join(before + code), id=f"{page.stem}: {section.splitlines()[0]}")
+                yield pytest.param("\n".join(before + code), id=f"{name_of(page)}: {section.splitlines()[0]}")
 
 
 def hook(name):
@@ -48,7 +53,7 @@ def test_the_code_of_a_section_runs(code, tmp_path, monkeypatch):
     exec(compile(code, "docs", "exec"), {"__name__": "docs"})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_and_their_options_exist(page):
     known = dict(hook("cli_reference").commands(get_command(app)))
     for block in blocks(page.read_text(encoding="utf-8"), ""):
@@ -61,7 +66,7 @@ def test_commands_and_their_options_exist(page):
             assert set(re.findall(r"(?<=\s)--[a-z-]+", line)) <= accepted, line
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_tests_that_are_named_exist(page):
     text = page.read_text(encoding="utf-8")
     for file, function in re.findall(r"(tests/[\w/]+\.py)(?:::(\w+))?", text):
@@ -77,7 +82,7 @@ def test_every_command_and_option_is_in_the_reference():
         section = page.split(f"## {name}\n")[1].split("\n## ")[0]
         assert command.help in section
         for parameter in command.params:
-            if parameter.param_type_name == "option":
+            if parameter.param_type_name == "option" and not parameter.hidden:
                 assert all(f"`{option}`" in section for option in parameter.opts), parameter.name
 
 

@@ -8,9 +8,8 @@ import pytest
 
 import trajens as tj
 from tests.test_cli import call
-from trajens.config import resolve
 from trajens.errors import InputError
-from trajens.experiment import Experiment
+from trajens.experiments import Experiment, resolve
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((300, 4)).astype(np.float32)

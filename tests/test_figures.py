@@ -10,14 +10,34 @@ import pytest
 from rich.console import Console
 
 import trajens as tj
-from trajens.figures import FIGURES, drawn, figure_5
+from trajens.figures import FIGURES, figure_5, frame
 from trajens.figures import figure_acceptance as acceptance
 from trajens.figures.claims import read_claims
 from trajens.figures.figure_1c import SCALES, Scale, figure_1c
 from trajens.figures.numbers_1c import Point, claims_of, mean_deviation, student_z2
 
 Z = 6.0
-TINY = Scale(taus=(1, 4), groups=((1_500, (100.0, 300.0, 1000.0)),), chains=16, records=40)
+TINY = Scale(taus=(1, 4), groups=((1_500, (100.0, 300.0, 1000.0)),), chains=16, records=20)
+
+
+def files_of_runs(out):
+    """Name -> time of the last change and content, of every file in the run directories of a figure."""
+    return {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in (out / "runs").rglob("*") if file.is_file()}
+
+
+def refuse(*_args, **_settings):
+    raise AssertionError("sampled again")
+
+
+def drawn_again(monkeypatch, draw, out, **options):
+    """A figure that is drawn a second time: nothing is sampled, and no file of its runs is touched."""
+    before = files_of_runs(out)
+    with monkeypatch.context() as patch:
+        patch.setattr("trajens.sampling.devices.Sampler.advance_to", refuse)
+        finished = draw(out, **options)
+    assert len(before) > 0
+    assert files_of_runs(out) == before
+    return finished
 
 
 def fits(table, width=80):
@@ -104,35 +124,55 @@ def test_the_paper_scale_of_figure_1c_has_the_epochs_of_the_paper():
 
 
 def test_figures_read_kept_runs_back_and_give_the_same_numbers(tiny, folder, monkeypatch):
-    def refuse(*_args, **_settings):
-        raise AssertionError("sampled again")
-
     before = [path.read_bytes() for path in tiny.files]
-    monkeypatch.setattr("trajens.execute.Execution.advance", refuse)
-    again = figure_1c(folder, scale=TINY, seed=1)
+    again = drawn_again(monkeypatch, figure_1c, folder, scale=TINY, seed=1)
     assert [path.read_bytes() for path in again.files] == before
+    monkeypatch.setattr("trajens.sampling.devices.Sampler.advance_to", refuse)
     with pytest.raises(AssertionError, match="sampled again"):
         figure_1c(folder, scale=TINY, seed=2)
 
 
 def test_an_interrupted_run_of_a_figure_goes_on_where_it_was(tmp_path):
     problem = tj.datasets.perceptron().problem()
-    target, settings = tj.Target(problem, 2, 0.1, 10.0), {"chains": 4, "seed": 3, "burn_in": 100, "records": 10}
+    # The program of figure 1(c) above, so that nothing is compiled.
+    target, test = tj.Target(problem, 1, 0.1, 10.0), tj.Penalty(32)
+    settings = {"chains": 48, "seed": 3, "burn_in": 100, "acceptance": test, "records": 10}
     blocks = iter([False, True])
-    stopped = drawn.kept_run(tmp_path / "half", target, 1000, lambda _: None, **settings)
+    kept = frame.kept_run(tmp_path / "whole", target, 1000, lambda _: None, **settings)
     whole = tj.sample(target, 1000, **settings)
     tj.sample(target, 1000, out=tmp_path / "part", stop=lambda: next(blocks), **settings)
-    resumed = drawn.kept_run(tmp_path / "part", target, 1000, False, **settings)
-    for run in (stopped, resumed):
+    resumed = frame.kept_run(tmp_path / "part", target, 1000, False, **settings)
+    for run in (kept, resumed):
         for name, values in whole.records.items():
             np.testing.assert_array_equal(run.records[name], values)
+    with pytest.raises(tj.InputError, match="must hold a run of 500 epochs, got one of 1000"):
+        frame.kept_run(tmp_path / "whole", target, 500, False, **settings)
 
 
-def test_a_kept_run_of_another_length_is_refused(tmp_path):
-    target = tj.Target(tj.datasets.perceptron().problem(), 2, 0.1, 10.0)
-    drawn.kept_run(tmp_path / "run", target, 100, False, chains=1, burn_in=0)
-    with pytest.raises(tj.InputError, match="must hold a run of 50 epochs, got one of 100"):
-        drawn.kept_run(tmp_path / "run", target, 50, False, chains=1, burn_in=0)
+def test_a_tiny_figure_of_acceptance_tests_is_drawn_from_kept_runs(tmp_path, monkeypatch):
+    # Compiling is most of the time: all tests take one program.
+    same = dict.fromkeys(acceptance.tests(), tj.Penalty(16))
+    monkeypatch.setattr(acceptance, "tests", lambda: same)
+    scale = acceptance.Scale(chains=4, epochs=60, records=6)
+    first = acceptance.figure_acceptance(tmp_path, scale=scale)
+    again = drawn_again(monkeypatch, acceptance.figure_acceptance, tmp_path, scale=scale)
+    assert again.claims == first.claims
+    points = rows_of(first)
+    assert [point["test"] for point in points] == list(same)
+    assert all(16 <= float(point["batch_size"]) <= 256 for point in points)
+    assert all(float(point["data_per_accepted"]) > 0 for point in points)
+    assert fits(first.table)
+
+
+def test_a_tiny_figure_5_is_drawn_from_kept_runs(tmp_path, monkeypatch):
+    scale = figure_5.Scale((2,), (4, 8))
+    first = figure_5.figure_5(tmp_path, scale=scale)
+    again = drawn_again(monkeypatch, figure_5.figure_5, tmp_path, scale=scale)
+    assert again.claims == first.claims
+    points = rows_of(first)
+    assert [(point["tau"], point["epoch"]) for point in points] == [("2", "4"), ("2", "8")]
+    assert all(float(point["rho"]) > 0 for point in points)
+    assert fits(first.table)
 
 
 def made_up(deviation, order=1.0):

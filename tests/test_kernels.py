@@ -15,7 +15,7 @@ import pytest
 
 import trajens as tj
 from trajens.kernels import library
-from trajens.problem import losses_of_pairs, reference_losses
+from trajens.losses import losses_of_pairs, reference_losses
 
 pytestmark = pytest.mark.skipif(not library("cpu").is_loaded, reason=library("cpu").explanation)
 
@@ -158,10 +158,17 @@ def test_data_of_another_type_go_to_the_definition():
 
 
 def test_the_sampler_takes_the_same_path_with_the_kernel_and_with_the_definition(monkeypatch):
-    settings = {"chains": 1, "scan": "checkerboard", "test": tj.Penalty(60), "records": 2, "burn_in": 10}
+    settings = {
+        "chains": 1,
+        "move": tj.SingleSite(1.0),
+        "scan": "checkerboard",
+        "acceptance": tj.Penalty(60),
+        "records": 2,
+        "burn_in": 10,
+    }
     target = tj.Target(PROBLEM, tau=4, sigma=0.05, s=20.0, prior=0.3)
     with_kernel = tj.sample(target, 40, **settings)
-    monkeypatch.setattr("trajens.models.base.CrossEntropy.of_pairs", None)
+    monkeypatch.delattr("trajens.losses.CrossEntropy.of_pairs")
     jax.clear_caches()
     without = tj.sample(target, 40, **settings)
     jax.clear_caches()

@@ -10,8 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from trajens.checkpoint import checkpoints, load_newest
-from trajens.directory import read_records
+from trajens.storage.checkpoint import checkpoints
+from trajens.storage.stored import StoredRun
 
 TRAIN = [
     "train",
@@ -81,8 +81,8 @@ def test_a_run_killed_at_random_moments_ends_where_it_would_have_ended(environme
         process = start(environment, *(("resume", killed) if is_begun else (*TRAIN, *epochs, "--out", killed)))
     code, messages = finish(process)
     assert code == 0, messages
-    np.testing.assert_array_equal(load_newest(whole)["state.path"], load_newest(killed)["state.path"])
-    expected, records = read_records(whole / "records.csv"), read_records(killed / "records.csv")
+    np.testing.assert_array_equal(StoredRun(whole).paths, StoredRun(killed).paths)
+    expected, records = StoredRun(whole).records, StoredRun(killed).records
     for name in expected:
         tolerance = 1e-5 if name == "loss_deciding" else 0.0  # a sum of floats depends on where blocks end
         np.testing.assert_allclose(records[name], expected[name], rtol=tolerance, err_msg=name)
@@ -98,13 +98,13 @@ def test_a_polite_signal_saves_and_says_how_to_go_on(environment, tmp_path, numb
     assert code == 75, messages
     assert f"go on with: trajens resume {out}" in messages
     assert "Traceback" not in messages
-    assert 0 < int(load_newest(out)["epoch"]) < 1e9
+    assert 0 < StoredRun(out).epoch < 1e9
 
 
 def test_a_second_interrupt_stops_at_once(environment, tmp_path):
     out = tmp_path / "a"
     # One block over all data of a long path takes much longer than a moment.
-    slow = ["train", "mnist", "--tau", "32", "--test", "metropolis", "--epochs", "1e6"]
+    slow = ["train", "mnist", "--tau", "32", "--acceptance", "metropolis", "--epochs", "1e6"]
     process = start(environment, *slow, "--checkpoint-seconds", "0", "--out", out)
     while not (out / "sessions.jsonl").exists():
         assert process.poll() is None, process.communicate()[1]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from trajens.moments import Moments, merge, moments_of, no_moments
+from trajens.acceptance.moments import Moments, merge, moments_of, no_moments
 
 CHUNKS, WIDTH = 6, 32
 EPS = float(np.finfo(np.float32).eps)

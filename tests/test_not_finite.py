@@ -37,20 +37,20 @@ TESTS = {"metropolis": tj.Metropolis(), "penalty": tj.Penalty(32)}
 
 @pytest.mark.parametrize("name", TESTS)
 def test_proposals_with_a_bad_loss_are_rejected_and_counted(name):
-    run = _sampled(BEYOND_EDGES, test=TESTS[name])
+    run = _sampled(BEYOND_EDGES, acceptance=TESTS[name])
     _assert_sound(run)
     reasons = run.summary()["reasons"]
-    assert reasons["not finite"] > 0
-    assert reasons["current not finite"] == 0
+    assert reasons["not_finite"] > 0
+    assert reasons["current_not_finite"] == 0
     assert sum(reasons.values()) == 4 * EPOCHS
     _assert_within_edges(run)
 
 
 def test_a_bad_model_anywhere_in_a_longer_proposal_rejects_all_of_it():
     move = tj.Mixture([(1.0, tj.Segment(2)), (1.0, tj.CentreOfMass(0.1))])
-    run = _sampled(BEYOND_EDGES, test=TESTS["penalty"], move=move)
+    run = _sampled(BEYOND_EDGES, acceptance=TESTS["penalty"], move=move)
     _assert_sound(run)
-    assert run.summary()["reasons"]["not finite"] > 0
+    assert run.summary()["reasons"]["not_finite"] > 0
     _assert_within_edges(run)
 
 
@@ -59,18 +59,18 @@ def test_a_current_model_with_a_bad_loss_is_left_and_reported():
     label = (np.arange(300) >= 256).astype(np.int32)
     target = tj.Target(tj.Problem(_bad_late_examples, (DATA, label), 2), tau=1, sigma=0.1, s=1.0, prior=1.0)
     with pytest.warns(RuntimeWarning, match="current model was not finite"):
-        run = _sampled(target, test=TESTS["metropolis"], initial=[-0.05, 0.0])
+        run = _sampled(target, acceptance=TESTS["metropolis"], initial=[-0.05, 0.0])
     assert np.isfinite(run.history).all()
     reasons = run.summary()["reasons"]
     # Each chain starts at a bad model and leaves it once, for a good one.
-    assert reasons["current not finite"] == 4
+    assert reasons["current_not_finite"] == 4
     assert (run.paths[..., 0] > 0.0).all()
     assert np.isfinite(run.records["loss"][:, -1]).all()
     # Nothing is left to report.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         extended = run.extend(EPOCHS)
-    assert extended.summary()["reasons"]["current not finite"] == 4
+    assert extended.summary()["reasons"]["current_not_finite"] == 4
 
 
 @pytest.mark.parametrize("bad", BAD_VALUES)
@@ -87,15 +87,25 @@ def test_an_initial_path_with_a_bad_loss_is_refused(bad):
 def test_a_finite_loss_whose_variance_overflows_leaves_the_plan_finite():
     loss = lambda theta, batch: jnp.where((theta[0] > EDGE) & (batch[:, 0] > 0), 1e25, _squared(theta, batch))  # noqa: E731
     target = tj.Target(tj.Problem(loss, DATA, 2), tau=4, sigma=0.1, s=20.0, prior=1.0)
-    run = _sampled(target, test=TESTS["penalty"], burn_in=EPOCHS // 2)
-    assert np.isfinite(run.state.test.variance).all()
+    run = _sampled(target, acceptance=TESTS["penalty"], burn_in=EPOCHS // 2)
+    assert np.isfinite(run.state.acceptance.variance).all()
 
 
-def _sampled(target, test, move=None, initial=None, burn_in=0):
+def _sampled(target, acceptance, move=None, initial=None, burn_in=0):
     move = tj.SingleSite() if move is None else move
     initial = np.zeros((4, 2)) if initial is None else initial
     return tj.sample(
-        target, EPOCHS, 4, seed=1, burn_in=burn_in, move=move, test=test, initial=initial, records=20, keep_paths=True
+        target,
+        EPOCHS,
+        4,
+        seed=1,
+        burn_in=burn_in,
+        move=move,
+        acceptance=acceptance,
+        scan="random",
+        initial=initial,
+        records=20,
+        keep_paths=True,
     )
 
 

@@ -8,17 +8,20 @@ import csv
 import math
 
 import numpy as np
+import pytest
 
+from tests.test_figures import drawn_again
 from trajens.figures import FIGURES
 from trajens.figures.claims import read_claims
+
+pytestmark = pytest.mark.slow
 
 
 def drawn_twice(name, folder, monkeypatch):
     """Claims by name and rows of the CSV file of a figure that was sampled, and then drawn again from what is kept."""
     first = FIGURES[name](folder)
     content = [path.read_bytes() for path in first.files]
-    monkeypatch.setattr("trajens.execute.Execution.advance", None)
-    assert [path.read_bytes() for path in FIGURES[name](folder).files] == content
+    assert [path.read_bytes() for path in drawn_again(monkeypatch, FIGURES[name], folder).files] == content
     stem = f"figure_{name}"
     assert [path.name for path in first.files] == [f"{stem}.png", f"{stem}.pdf", f"{stem}.csv", "claims.json"]
     assert content[0].startswith(b"\x89PNG")

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 import trajens as tj
-from trajens import execute
-from trajens.settings import Settings
+from trajens.sampling import blocks, devices
+from trajens.sampling.settings import Settings
 
 DATA = tj.datasets.perceptron(noise=0.3)
 TARGET = tj.Target(DATA.problem(), tau=5, sigma=0.1, s=80.0)
 SETTINGS = {
-    "penalty": {"move": tj.SingleSite(0.5), "test": tj.Penalty(16), "scan": "checkerboard"},
-    "paper": {"move": tj.SingleSite(), "test": tj.paper_test(24), "scan": "random"},
+    "penalty": {"move": tj.SingleSite(0.5), "acceptance": tj.Penalty(16), "scan": "checkerboard"},
+    "paper": {"move": tj.SingleSite(), "acceptance": tj.paper_test(24), "scan": "random"},
     "mixture": {
         "move": tj.Mixture([(1.0, tj.Segment(2)), (1.0, tj.CentreOfMass(0.05)), (2.0, tj.SingleSite(0.5))]),
-        "test": tj.MinibatchBarker(32),
+        "acceptance": tj.MinibatchBarker(32),
         "scan": "checkerboard",
     },
 }
@@ -58,7 +58,7 @@ def test_paths_do_not_depend_on_how_often_is_recorded(settings):
 def test_paths_do_not_depend_on_block_sizes(monkeypatch):
     settings = SETTINGS["penalty"]
     whole = sample(**settings)
-    monkeypatch.setattr(execute.Block, "adapt", lambda self, seconds: setattr(self, "epochs", 7))
+    monkeypatch.setattr(blocks.Blocks, "adapt", lambda self, seconds: setattr(self, "epochs", 7))
     np.testing.assert_array_equal(whole.paths, sample(**settings).paths)
     program = Settings.program
     monkeypatch.setattr(Settings, "program", lambda self, target: replace(program(self, target), looks_every=3))
@@ -71,7 +71,7 @@ def test_paths_do_not_depend_on_block_sizes(monkeypatch):
         (SETTINGS["penalty"], 3),
         (SETTINGS["paper"], 3),
         # More than all data, and a last chunk that is not whole.
-        ({"test": tj.MinibatchBarker(100), "scan": "checkerboard"}, 5),
+        ({"move": tj.SingleSite(), "acceptance": tj.MinibatchBarker(100), "scan": "checkerboard"}, 5),
         # Moves of several models take one chunk at a time, whatever is asked for.
         (SETTINGS["mixture"], 3),
     ],
@@ -80,7 +80,7 @@ def test_paths_do_not_depend_on_block_sizes(monkeypatch):
 def test_a_run_does_not_depend_on_how_many_chunks_are_evaluated_at_once(settings, ahead):
     one_by_one, at_once = sample(**settings), sample(ahead=ahead, **settings)
     np.testing.assert_array_equal(one_by_one.paths, at_once.paths)
-    for name in ("acceptance", "data_used", "batch_size", "all data", "cut off"):
+    for name in ("acceptance", "data_used", "batch_size", "all_data", "cut_off"):
         np.testing.assert_array_equal(one_by_one.records[name], at_once.records[name], err_msg=name)
     # A sum of single-precision numbers, whose rounding is the compiler's.
     deciding = (run.records["loss_deciding"] for run in (one_by_one, at_once))
@@ -89,11 +89,11 @@ def test_a_run_does_not_depend_on_how_many_chunks_are_evaluated_at_once(settings
 
 @every_setting
 def test_paths_do_not_depend_on_the_number_of_devices(settings):
-    devices = jax.devices()
-    assert len(devices) == 4
-    one = sample(devices=devices[:1], **settings)
-    assert_same_run(one, sample(devices=devices[:2], **settings))
-    assert_same_run(one, sample(devices=devices, **settings))
+    every = jax.devices()
+    assert len(every) == 4
+    one = sample(devices=every[:1], **settings)
+    assert_same_run(one, sample(devices=every[:2], **settings))
+    assert_same_run(one, sample(devices=every, **settings))
 
 
 def test_chains_that_do_not_divide_over_the_devices_still_run():
@@ -107,11 +107,11 @@ def test_a_chain_does_not_depend_on_how_many_others_there_are():
 
 def test_the_second_call_does_not_compile(monkeypatch):
     sample(**SETTINGS["penalty"])
-    before = execute._advance._cache_size(), execute._measure._cache_size()
+    before = devices._advance._cache_size(), devices._measure._cache_size()
     sample(seed=5, epochs=700, burn_in=50, **SETTINGS["penalty"])
     other = tj.Target(TARGET.problem, tau=5, sigma=0.2, s=np.full(8, 30.0), prior=0.7)
     sample(target=other, **SETTINGS["penalty"]).extend(50)
-    assert (execute._advance._cache_size(), execute._measure._cache_size()) == before
+    assert (devices._advance._cache_size(), devices._measure._cache_size()) == before
 
 
 def test_chains_and_epochs_and_purposes_draw_different_words():
@@ -132,8 +132,8 @@ def test_memory_of_the_state_does_not_grow_with_epochs():
 
 @pytest.mark.parametrize("scan", ["random", "checkerboard"])
 def test_an_epoch_is_one_proposal(scan):
-    run = sample(epochs=101, burn_in=0, records=1, move=tj.SingleSite(), test=tj.Metropolis(), scan=scan)
-    assert run.summary()["reasons"]["all data"] == 101 * 8
+    run = sample(epochs=101, burn_in=0, records=1, move=tj.SingleSite(), acceptance=tj.Metropolis(), scan=scan)
+    assert run.summary()["reasons"]["all_data"] == 101 * 8
     assert run.summary()["data_used"] == 101 * 8 * 256
 
 
@@ -156,7 +156,7 @@ def test_pytree_model_samples_the_same_paths_as_the_flat_one():
         return 0.5 * (residual - batch.x[:, 1] * params["zero"]) ** 2
 
     tree = tj.Problem.from_pytree(loss, DATA, start)
-    flat = tj.Problem(tj.datasets.perceptron_loss, DATA, 2, start=[0.2, -0.5])
+    flat = tj.Problem(tj.datasets.perceptron_loss, DATA, 2, initial=[0.2, -0.5])
     runs = [sample(target=tj.Target(p, tau=3, sigma=0.1, s=20.0), **SETTINGS["paper"]) for p in (tree, flat)]
     np.testing.assert_array_equal(runs[0].paths, runs[1].paths)
     assert set(tree.unravel(runs[0].paths[0, 0])) == {"slope", "zero"}

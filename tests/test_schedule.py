@@ -16,7 +16,14 @@ PROBLEM = DATA.problem()
 HALF, COLD, RECORDS = 200, 1e6, 8
 HEAT_THEN_COOL = tj.schedule.stepped([(0, 0.0), (HALF, COLD)])
 CHAINS = 4
-SETTINGS = {"chains": CHAINS, "move": tj.SingleSite(), "records": RECORDS, "burn_in": 0, "initial": np.zeros(2)}
+SETTINGS = {
+    "chains": CHAINS,
+    "scan": "random",
+    "move": tj.SingleSite(),
+    "records": RECORDS,
+    "burn_in": 0,
+    "initial": np.zeros(2),
+}
 
 
 def _of_the_user(epoch):
@@ -103,7 +110,7 @@ def test_a_list_is_one_number_per_chain():
 @pytest.mark.parametrize("name", TESTS)
 def test_every_test_anneals_along_a_schedule(name):
     test, schedule, acceptance_at_0 = TESTS[name]
-    run = tj.sample(tj.Target(PROBLEM, 2, 0.1, schedule), 2 * HALF, test=test, **SETTINGS)
+    run = tj.sample(tj.Target(PROBLEM, 2, 0.1, schedule), 2 * HALF, acceptance=test, **SETTINGS)
     epochs = run.records["epoch"]
     np.testing.assert_array_equal(run.records["s"], np.where(epochs < HALF, 0.0, COLD))
     is_hot = epochs[0] <= HALF
@@ -119,11 +126,11 @@ def test_every_test_anneals_along_a_schedule(name):
 
 def test_each_chain_samples_at_its_own_s():
     values = [0.0, 1.0, 30.0, 1000.0]
-    run = tj.sample(tj.Target(PROBLEM, 2, 0.1, values), 400, test=tj.Metropolis(), **SETTINGS)
+    run = tj.sample(tj.Target(PROBLEM, 2, 0.1, values), 400, acceptance=tj.Metropolis(), **SETTINGS)
     np.testing.assert_array_equal(run.records["s"], np.tile(np.array(values)[:, None], (1, RECORDS)))
     # Random numbers belong to a chain, so that it does the same when the others have its s too.
     for chain, s in enumerate(values):
-        alike = tj.sample(tj.Target(PROBLEM, 2, 0.1, s), 400, test=tj.Metropolis(), **SETTINGS)
+        alike = tj.sample(tj.Target(PROBLEM, 2, 0.1, s), 400, acceptance=tj.Metropolis(), **SETTINGS)
         np.testing.assert_array_equal(alike.paths[chain], run.paths[chain])
 
 

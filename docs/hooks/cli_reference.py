@@ -37,7 +37,7 @@ def commands(command: Any, name: str = "trajens") -> Iterator[tuple[str, Any]]:
 
 def _section(name: str, command: Any) -> Iterator[str]:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option"]
+    options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
     usage = " ".join(_metavar(p) if p.required else f"[{_metavar(p)}]" for p in arguments)
     yield from (f"## {name}", "", command.help, "", "```", f"{name} [OPTIONS] {usage}".rstrip(), "```", "")
     if arguments:

@@ -1,20 +1,24 @@
 """trajens: neural network ensembles by Monte Carlo in the space of trajectories, without gradients."""
 
-from trajens import datasets, exact, models, schedule
-from trajens.acceptance import Barker, Metropolis, MinibatchBarker, Penalty, paper_test
-from trajens.directory import RunDirectory
+from trajens import acceptance, datasets, exact, losses, models, moves, randomness, schedule
+from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
 from trajens.ensemble import Ensemble
 from trajens.errors import InputError, StorageError
-from trajens.moves import CentreOfMass, Mixture, Segment, SingleSite
+from trajens.losses import PairLoss
+from trajens.moves import CentreOfMass, Mixture, Move, Segment, SingleSite
 from trajens.problem import Problem
 from trajens.progress import Progress
 from trajens.run import Run, sample
-from trajens.scan import Checkerboard, RandomScan
+from trajens.sampling.devices import Sampler
+from trajens.sampling.settings import Settings
+from trajens.scan import Checkerboard, RandomScan, Scan
+from trajens.storage.directory import RunDirectory
+from trajens.storage.stored import StoredRun
 from trajens.target import Target
-
-__version__ = "0.1.0"
+from trajens.version import __version__
 
 __all__ = [
+    "AcceptanceTest",
     "Barker",
     "CentreOfMass",
     "Checkerboard",
@@ -23,20 +27,31 @@ __all__ = [
     "Metropolis",
     "MinibatchBarker",
     "Mixture",
+    "Move",
+    "PairLoss",
     "Penalty",
     "Problem",
     "Progress",
     "RandomScan",
     "Run",
     "RunDirectory",
+    "Sampler",
+    "Scan",
     "Segment",
+    "Settings",
     "SingleSite",
     "StorageError",
+    "StoredRun",
     "Target",
+    "__version__",
+    "acceptance",
     "datasets",
     "exact",
+    "losses",
     "models",
+    "moves",
     "paper_test",
+    "randomness",
     "sample",
     "schedule",
 ]

@@ -83,6 +83,11 @@ def pairs_of(name: str, value: Any, advice: str) -> list[tuple[Any, Any]]:
         raise InputError(f"{name} must be a sequence of pairs, got {_shown(value)}; {advice}.") from None
 
 
+def first_line(error: BaseException) -> str:
+    """An error that is not ours, in one line."""
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
+
+
 def _is_no_number(value: Any) -> bool:
     """Truth values and text convert to numbers, but nobody means them as such."""
     return isinstance(value, (bool, np.bool_, str, bytes))

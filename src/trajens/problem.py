@@ -16,10 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from trajens.errors import InputError, integer, require
+from trajens.errors import InputError, first_line, integer, number, require
+from trajens.losses import Loss, PairLoss
 from trajens.subsample import MAX_SIZE
 
-Loss = Callable[[jax.Array, Any], jax.Array]
+_ALIGNMENT = 64
+_PART = 2**20
 
 
 class Problem:
@@ -34,26 +36,34 @@ class Problem:
         Every leaf has leading axis N; a batch is the same pytree with leading axis m.
     dim : int
         Number of parameters.
-    start : array (dim,), optional
-        Where paths start when `sample` is given no `initial`.
+    initial : array (dim,), optional
+        The model that paths start from when `sample` is given no other.
     spread : array (dim,), optional
-        Standard deviations around `start` (or 0) of the first model of every chain; default none around a given start.
+        Standard deviations around `initial` (or 0) of the first model of every chain; default none around a given one.
+    prior : float, optional
+        Standard deviation of the Gaussian law of first models that suits the parameters, which `Target` takes unless
+        it is told another; default none, a flat law.
     """
 
-    def __init__(self, loss: Loss, data: Any, dim: int, start: Any = None, spread: Any = None):
+    def __init__(
+        self, loss: Loss, data: Any, dim: int, initial: Any = None, spread: Any = None, prior: float | None = None
+    ):
         require(callable(loss), f"loss must be a function of (theta, batch), got {loss!r}; pass the function itself.")
         self.dim = integer("dim", dim, 1, "give the number of parameters of the model")
         self.loss: Loss = loss
         self.size = _check_data(data)
-        self.data = jax.tree.map(jnp.asarray, data)
+        self.data = jax.tree.map(_own, data)
         _check_loss(loss, self.data, self.dim)
+        if isinstance(loss, PairLoss):
+            _check_pairs(loss, self.data, self.dim)
         self._unravel: Callable[[jax.Array], Any] | None = None
-        self.start = None if start is None else self._vector("start", start)
+        self.initial = None if initial is None else self._vector("initial", initial)
         self.spread = None if spread is None else self._vector("spread", spread)
         require(
             self.spread is None or bool((self.spread >= 0).all()),
             "spread must be standard deviations >= 0, got negative ones; use 0 for no spread.",
         )
+        self.prior = None if prior is None else number("prior", prior, "use None for a flat law", above=0.0)
 
     def _vector(self, name: str, value: Any) -> np.ndarray:
         given = np.asarray(value)
@@ -75,7 +85,7 @@ class Problem:
         a pytree.
         """
         flat, unravel = ravel_pytree(params)
-        problem = cls(lambda theta, batch: loss(unravel(theta), batch), data, flat.size, start=flat)
+        problem = cls(lambda theta, batch: loss(unravel(theta), batch), data, flat.size, initial=flat)
         problem._unravel = unravel
         return problem
 
@@ -85,43 +95,6 @@ class Problem:
 
     def __repr__(self) -> str:
         return f"Problem({getattr(self.loss, '__name__', self.loss)}, N={self.size}, dim={self.dim})"
-
-
-def losses_of_pairs(
-    loss: Loss, data: Any, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array
-) -> jax.Array:
-    """Losses of the current and the proposed model of every lane on the lane's own minibatch.
-
-    A loss that has a method ``of_pairs(data, theta_pairs, indices, is_active)`` is asked for them, which is where
-    native kernels come in; any other is mapped over lanes and models.
-
-    Parameters
-    ----------
-    theta_pairs : (lanes, 2, dim)
-    indices : (lanes, m)
-    is_active : (lanes,)
-        What comes out for an inactive lane is not used; a kernel may skip it.
-
-    Returns
-    -------
-    (lanes, 2, m) float32
-    """
-    native = getattr(loss, "of_pairs", None)
-    if native is not None:
-        losses: jax.Array = native(data, theta_pairs, indices, is_active)
-        return losses
-    return reference_losses(loss, data, theta_pairs, indices)
-
-
-compiled_losses_of_pairs = jax.jit(losses_of_pairs, static_argnums=0)
-"""`losses_of_pairs` for use outside of a compiled program."""
-
-
-def reference_losses(loss: Loss, data: Any, theta_pairs: jax.Array, indices: jax.Array) -> jax.Array:
-    """The same by definition, for every lane and on every platform."""
-    batches = jax.tree.map(lambda leaf: leaf[indices], data)
-    both = jax.vmap(loss, in_axes=(0, None))
-    return jax.vmap(both)(theta_pairs, batches).astype(jnp.float32)
 
 
 def _check_data(data: Any) -> int:
@@ -137,8 +110,7 @@ def _check_data(data: Any) -> int:
         )
         sizes.add(array.shape[0])
         if array.dtype.kind == "f":
-            with np.errstate(over="ignore"):
-                bad = int((~np.isfinite(array.astype(np.float32))).sum())
+            bad = _not_finite(array)
             require(
                 bad == 0,
                 f"data must be finite in float32, got {bad} NaN or infinite values of {array.size}; remove or "
@@ -151,6 +123,29 @@ def _check_data(data: Any) -> int:
     return integer("the number of examples N", sizes.pop(), 2, "give at least two examples", MAX_SIZE)
 
 
+def _not_finite(array: np.ndarray) -> int:
+    """How many values are not finite in float32; in parts, which need little memory beside the array."""
+    rows = max(1, _PART // max(1, array[:1].size))
+    with np.errstate(over="ignore"):
+        parts = (array[i : i + rows].astype(np.float32, copy=False) for i in range(0, len(array), rows))
+        return sum(part.size - int(np.isfinite(part).sum()) for part in parts)
+
+
+def _own(leaf: Any) -> jax.Array:
+    """An array that what becomes of the caller's cannot change; one copy, where `jnp.asarray` makes two."""
+    if isinstance(leaf, jax.Array):
+        return leaf
+    given = np.asarray(leaf)
+    dtype = jax.dtypes.canonicalize_dtype(given.dtype)
+    # JAX takes over an array that begins where it would have put it, and would copy any other once more.
+    room = np.empty(given.size + _ALIGNMENT // dtype.itemsize, dtype)
+    begin = -room.ctypes.data % _ALIGNMENT // dtype.itemsize
+    copy = room[begin : begin + given.size].reshape(given.shape)
+    with np.errstate(over="ignore"):
+        np.copyto(copy, given, casting="unsafe")
+    return jax.device_put(copy, may_alias=True)
+
+
 def _check_loss(loss: Loss, data: Any, dim: int) -> None:
     for m in (2, 3):
         batch = jax.tree.map(lambda leaf, m=m: jax.ShapeDtypeStruct((m, *leaf.shape[1:]), leaf.dtype), data)
@@ -159,8 +154,7 @@ def _check_loss(loss: Loss, data: Any, dim: int) -> None:
         except Exception as error:
             raise InputError(
                 f"loss(theta, batch) failed on theta of shape ({dim},) and a batch of {m} examples with "
-                f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}; "
-                "try it on a slice of your data."
+                f"{first_line(error)}; try it on a slice of your data."
             ) from error
         shape = getattr(out, "shape", None)
         require(
@@ -172,3 +166,23 @@ def _check_loss(loss: Loss, data: Any, dim: int) -> None:
             jnp.issubdtype(out.dtype, jnp.floating) or jnp.issubdtype(out.dtype, jnp.integer),
             f"loss(theta, batch) must return real numbers, got {out.dtype}; convert them to float32.",
         )
+
+
+def _check_pairs(loss: PairLoss, data: Any, dim: int) -> None:
+    """Refuse an implementation for pairs of models that gives another shape than the sampler asks for."""
+    lanes, m = 3, 2
+    like = jax.ShapeDtypeStruct
+    shapes = like((lanes, 2, dim), jnp.float32), like((lanes, m), jnp.int32), like((lanes,), jnp.bool_)
+    try:
+        out = jax.eval_shape(loss.of_pairs, data, *shapes)
+    except Exception as error:
+        raise InputError(
+            f"of_pairs of the loss failed on {lanes} lanes and batches of {m} examples with {first_line(error)}; "
+            "compare it with trajens.losses.reference_losses."
+        ) from error
+    is_right = getattr(out, "shape", None) == (lanes, 2, m) and out.dtype == jnp.float32
+    require(
+        is_right,
+        f"of_pairs of the loss must return float32 of shape ({lanes}, 2, {m}) for {lanes} lanes and batches of {m}, "
+        f"got {out}; compare it with trajens.losses.reference_losses.",
+    )

@@ -13,9 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextCol
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from trajens.records import Records
-from trajens.tally import Tally
-
 _LINE_SECONDS = 10.0
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -30,18 +27,6 @@ class Progress(NamedTuple):
     batch_size: float
     data_used: int
     chains: int
-
-    @classmethod
-    def of(cls, epoch: int, last: Records, pending: Tally | None, seconds: float) -> Progress:
-        """The last record, and what was counted since."""
-        acceptance, batch = float(last["acceptance"][:, -1].mean()), float(last["batch_size"][:, -1].mean())
-        used = int(last["data_used"][:, -1].sum())
-        if pending is not None:
-            proposals = pending.proposals.sum()
-            acceptance, batch = float(pending.accepted.sum() / proposals), float(pending.examples.sum() / proposals)
-            used += int(pending.evaluations.sum())
-        loss = last["loss"][:, -1]
-        return cls(epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss))
 
 
 class ProgressBar:

@@ -33,6 +33,8 @@ class Purpose(IntEnum):
     TEST = 6
     MEASURE = 7
     START = 8
+    OWN = 9
+    """Not used by trajens: for moves, tests and scans of one's own."""
 
 
 class Key(NamedTuple):

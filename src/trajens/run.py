@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,28 @@ from typing import Any
 import jax
 import numpy as np
 
-from trajens.acceptance import AcceptanceTest, Penalty
-from trajens.directory import RunDirectory, Snapshot, identity_of
-from trajens.errors import integer, require
-from trajens.execute import Execution, chain_keys, start_state
-from trajens.measure import examples_per_measurement
-from trajens.moves import Move, SingleSite
+from trajens.acceptance import AcceptanceTest
+from trajens.errors import InputError, integer
+from trajens.moves import Proposer
 from trajens.progress import Progress, ProgressBar
-from trajens.records import Records, Row, joined, record, summarise, total, warn_if_not_finite
-from trajens.sampler import State
-from trajens.scan import Scan, scan_named
-from trajens.settings import MAX_EPOCHS, Settings
-from trajens.start import initial_paths
-from trajens.tally import Tally
+from trajens.records import Records, num_records, warn_if_not_finite
+from trajens.sampling import marks
+from trajens.sampling.blocks import Blocks
+from trajens.sampling.devices import Sampler
+from trajens.sampling.footprint import require_room
+from trajens.sampling.measure import examples_per_measurement
+from trajens.sampling.recording import record, total
+from trajens.sampling.sampler import State, state_like
+from trajens.sampling.settings import MAX_EPOCHS, Observable, Settings, default_burn_in
+from trajens.scan import Scan
+from trajens.storage.directory import RunDirectory
+from trajens.storage.identity import identity_of
+from trajens.storage.logbook import Logbook
+from trajens.storage.standing import Standing
+from trajens.storage.stored import summary_of
 from trajens.target import Target
+
+Show = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -34,33 +43,29 @@ class Run:
 
     Attributes
     ----------
-    paths : (chains, tau, dim)
-        The last path of every chain.
-    epochs : int
-        Epochs done.
+    target : Target
+    settings : Settings
+    standing : Standing
+        Where it stands: state, epoch, marks, what was counted since the last record, seconds.
     records : dict of arrays (chains, records)
         ``epoch``; ``loss`` per model on fresh data (or all of it) at that epoch, its sampling error ``loss_error``;
         and over the epochs since the record before: ``loss_deciding`` (the paper's estimate), ``acceptance``,
-        ``batch_size``, ``data_used`` (examples times models evaluated, so far), ``max_skew``, ``weight_rms`` (at that
-        epoch), ``s``, and the counts of every reason for a decision.
-    history : (chains, records, tau, dim) or None
-        The path at every record, with ``keep_paths=True``.
-    marks : (records,)
-        The epochs at which is recorded, those to come included.
-    pending : Tally or None
-        What was counted since the last record, in a run that was stopped between two.
+        ``batch_size``; ``data_used`` and ``data_measured`` (examples times models evaluated so far, to decide and to
+        measure), ``max_skew``, ``weight_rms`` (at that epoch), ``s``, the counts of every reason for a decision, and
+        the records of one's own.
     """
 
     target: Target
     settings: Settings
-    state: State
-    epochs: int
+    standing: Standing
     records: Records
-    history: np.ndarray | None
-    seconds: float
-    marks: np.ndarray
-    pending: Tally | None = None
+    kept: np.ndarray | None = None
     out: RunDirectory | None = None
+
+    @property
+    def state(self) -> State:
+        """What the sampler goes on from."""
+        return self.standing.state
 
     @property
     def paths(self) -> np.ndarray:
@@ -68,40 +73,42 @@ class Run:
         return np.asarray(self.state.path)
 
     @property
-    def recorded(self) -> int:
-        """Records made."""
-        return self.records["epoch"].shape[1] if self.records else 0
+    def history(self) -> np.ndarray | None:
+        """The path at every record, (chains, records, tau, dim), with ``keep_paths=True``; with `out`, on the disk."""
+        return self.kept if self.out is None else self.out.stored.history
+
+    @property
+    def epochs(self) -> int:
+        """Epochs done."""
+        return self.standing.epoch
+
+    @property
+    def marks(self) -> np.ndarray:
+        """The epochs at which is recorded, those to come included."""
+        return self.standing.marks
+
+    @property
+    def seconds(self) -> float:
+        """Time spent sampling."""
+        return self.standing.seconds
 
     @property
     def is_complete(self) -> bool:
         """Whether all epochs asked for were done; False after a stop."""
-        return self.epochs >= int(self.marks[-1])
+        return self.standing.is_complete
 
     def summary(self, chains: Any = None) -> dict[str, Any]:
         """Plain numbers over the epochs after burn-in, averaged over all chains or those in `chains`.
 
         ``loss_stderr`` is the standard error over chains, NaN for a single one.
         """
-        start = np.concatenate([[0], self.marks])[: self.recorded]
-        require(
-            bool((start >= self.settings.burn_in).any()),
-            f"a summary needs a record after burn-in ({self.settings.burn_in}), got {self.epochs} epochs; extend it.",
-        )
-        select = slice(None) if chains is None else np.atleast_1d(chains)
-        chosen = {name: values[select] for name, values in self.records.items()}
-        return {
-            **summarise(chosen, self.settings.burn_in),
-            "loss_examples": examples_per_measurement(self.target.problem.size),
-            "epochs": self.epochs,
-            "burn_in": self.settings.burn_in,
-            "seconds": self.seconds,
-        }
+        return summary_of(self.records, self.settings.burn_in, self.epochs, self.seconds, chains)
 
     def extend(
         self,
         epochs: int,
         records: int | None = None,
-        progress: bool | Callable[[Progress], None] = False,
+        progress: bool | Show = False,
         stop: Callable[[], bool] | None = None,
     ) -> Run:
         """Continue for `epochs` more; the same, bit for bit, as having asked for all of them at once.
@@ -110,15 +117,10 @@ class Run:
         """
         out = None if self.out is None else self.out.again()
         with out or nullcontext():
-            return _run(replace(self._with(epochs, records), out=out), progress, stop)
+            return _run(replace(self._extended(epochs, records), out=out), progress, stop)
 
-    def _with(self, epochs: int, records: int | None = None) -> Run:
-        last = int(self.marks[-1])
-        epochs = integer("epochs", epochs, 1, "give the number of epochs to add", MAX_EPOCHS - last)
-        if records is None:
-            records = max(1, round(epochs / np.diff(self.marks, prepend=0)[-1]))
-        marks = last + _spread(epochs, integer("records", records, 1, "try 200", epochs))
-        return replace(self, marks=np.concatenate([self.marks, marks]))
+    def _extended(self, epochs: int, records: int | None = None) -> Run:
+        return replace(self, standing=replace(self.standing, marks=marks.extended(self.marks, epochs, records)))
 
     def __repr__(self) -> str:
         return f"Run({self.target}, epochs={self.epochs}, chains={self.settings.chains})"
@@ -127,20 +129,22 @@ class Run:
 def sample(
     target: Target,
     epochs: int,
-    chains: int = 8,
-    seed: int = 0,
+    chains: int = Settings.chains,
+    seed: int = Settings.seed,
     burn_in: int | None = None,
-    move: Move | None = None,
-    test: AcceptanceTest | None = None,
-    scan: str | Scan = "random",
+    move: Proposer | None = None,
+    acceptance: AcceptanceTest | None = None,
+    scan: str | Scan = Settings.scan,
     initial: Any = None,
-    records: int = 200,
-    keep_paths: bool = False,
-    progress: bool | Callable[[Progress], None] = False,
+    records: int = marks.RECORDS,
+    keep_paths: bool = Settings.keep_paths,
+    progress: bool | Show = False,
     devices: Sequence[jax.Device] | None = None,
     out: str | Path | RunDirectory | None = None,
     stop: Callable[[], bool] | None = None,
-    ahead: int = 1,
+    ahead: int = Settings.ahead,
+    observe: Mapping[str, Observable] | None = None,
+    test: AcceptanceTest | None = None,
 ) -> Run:
     """Sample paths from `target` with independent chains.
 
@@ -155,18 +159,19 @@ def sample(
     burn_in : int, optional
         Epochs left out of `Run.summary`; default a fifth. Tests that adapt do so until then; with 0 they adapt
         throughout.
-    move : Move
-        Default ``SingleSite(fraction=0.25)``.
-    test : AcceptanceTest
-        Default ``Penalty(chunk=32, rho=1.35)``, with a smaller chunk for fewer examples.
-    scan : "random", "checkerboard" or a Scan
+    move : Move or Mixture
+        Default ``SingleSite()``, which redraws all of few parameters and a quarter of many.
+    acceptance : AcceptanceTest
+        Default ``Penalty()``.
+    scan : "checkerboard", "random" or a Scan
     initial : array, optional
-        A model (dim,), a path (tau, dim) or paths (chains, tau, dim) to start from; default: the problem's start
+        A model (dim,), a path (tau, dim) or paths (chains, tau, dim) to start from; default: the problem's own,
         or a random model, and a walk of steps sigma from it.
     records : int
-        How often statistics are recorded.
+        How often statistics are recorded. Measuring the loss takes about a tenth of the sampling at most: where there
+        are many records, each uses fewer examples.
     keep_paths : bool
-        Keep the path at every record in ``Run.history``.
+        Keep the path at every record in ``Run.history``; with `out`, on the disk and not in memory.
     progress : bool or callable
         True shows a progress bar on stderr; a callable is handed a `Progress` after every block.
     devices : sequence of jax devices, optional
@@ -178,148 +183,139 @@ def sample(
     stop : callable, optional
         Asked after every block of about half a second; True saves and ends the run, see `Run.is_complete`.
     ahead : int
-        Chunks of a minibatch that are evaluated at once. Decisions use, and ``data_used`` counts, as many as they would
-        have asked for one by one; the rest is evaluated in vain. 4 to 8 pays on a GPU with few lanes and large batches.
+        Chunks of a minibatch that are evaluated at once, see `Settings`.
+    observe : dict of functions, optional
+        Records of one's own, ``{"name": function of a path (tau, dim)}``, see `Settings`.
+    test : AcceptanceTest, optional
+        The name that `acceptance` had before; it still works, with a warning, in this version.
 
     Returns
     -------
     Run
     """
-    require(
-        isinstance(target, Target),
-        f"target must be a trajens.Target, got {type(target).__name__}; build one from a Problem.",
-    )
-    size = target.problem.size
-    chains = integer("chains", chains, 1, "use 1 or more independent chains")
     epochs = integer("epochs", epochs, 1, "one epoch is one proposal", MAX_EPOCHS)
-    if burn_in is None and isinstance(out, RunDirectory):
-        burn_in = out.burn_in()
-    burn_in = epochs // 5 if burn_in is None else integer("burn_in", burn_in, 0, "use 0 for none")
-    require(
-        burn_in < epochs,
-        f"burn_in must be less than epochs = {epochs}, got {burn_in}; averages need epochs after burn-in.",
-    )
-    lowest = 1 if burn_in == 0 else 2
-    records = integer("records", records, 1, "try 200")
-    records = max(lowest, min(records, epochs))
-    move = SingleSite(fraction=0.25) if move is None else move
-    test = Penalty(chunk=min(32, size)) if test is None else test
-    require(isinstance(move, Move), f"move must be a trajens move, got {move!r}; try SingleSite(fraction=0.25).")
-    require(isinstance(test, AcceptanceTest), f"test must be an acceptance test, got {test!r}; try Penalty(chunk=32).")
-    move.check(target.tau)
-    test.chunk_size(size)
+    directory = RunDirectory(out) if isinstance(out, (str, Path)) else out
+    if burn_in is None and directory is not None and directory.resume and directory.stored.has_checkpoint:
+        burn_in = directory.stored.burn_in
+    given: dict[str, Any] = {
+        "move": move,
+        "acceptance": _renamed(acceptance, test),
+        "devices": devices,
+        "observe": observe,
+    }
     settings = Settings(
-        chains,
-        integer("seed", seed, 0, "any whole number in range will do", 2**32 - 1),
-        burn_in,
-        move,
-        test,
-        scan_named(scan),
-        bool(keep_paths),
-        tuple(jax.devices() if devices is None else devices),
-        integer("ahead", ahead, 1, "use 1 on a CPU, 4 to 8 on a GPU with few lanes", 64),
-    )
-    target.s_of_chains(chains)
-    if out is not None and not isinstance(out, RunDirectory):
-        out = RunDirectory(out)
-    require(
-        out is None or not settings.keep_paths,
-        "keep_paths must be False with out, which holds the last paths only, got True; leave out one of them.",
-    )
-    key = chain_keys(np.uint32(settings.seed), chains)
-    early = round(records * burn_in / epochs)
-    early = min(max(early, lowest - 1), records - 1)
-    marks = np.concatenate([_spread(burn_in, early), burn_in + _spread(epochs - burn_in, records - early)])
-    with out or nullcontext():
-        state = start_state(settings.program(target), key, initial_paths(target, key, initial))
-        run = Run(target, settings, state, 0, {}, None, 0.0, marks, out=out)
-        if out is not None and out.resume:
-            run = _restored(run, out)
+        chains=chains,
+        seed=seed,
+        burn_in=default_burn_in(epochs) if burn_in is None else burn_in,
+        scan=scan,
+        keep_paths=keep_paths,
+        ahead=ahead,
+        **{name: value for name, value in given.items() if value is not None},
+    ).checked(target)
+    plan = marks.planned(epochs, settings.burn_in, records)
+    require_room(target, settings, 0 if directory is not None else len(plan))
+    with directory or nullcontext():
+        run = None if directory is None or not directory.resume else _restored(target, settings, directory)
+        sampler = None
+        if run is None:
+            sampler = Sampler(target, settings)
+            run = Run(target, settings, Standing(sampler.init(initial), 0, plan), {}, None, directory)
         if epochs > run.marks[-1]:
-            run = run._with(epochs - int(run.marks[-1]))
-        return _run(run, progress, stop)
+            run = run._extended(epochs - int(run.marks[-1]))
+        return _run(run, progress, stop, sampler)
 
 
-def _run(run: Run, progress: Any, stop: Callable[[], bool] | None) -> Run:
+def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampler: Sampler | None = None) -> Run:
     """Advance to each mark in turn and record there, until the last one or until `stop` says so."""
-    target, settings, out = run.target, run.settings, run.out
-    execution = Execution(target, settings)
-    state, epoch, begin = execution.place(run.state), run.epochs, time.perf_counter()
-    tables = [run.records] if run.records else []
-    pending, history = run.pending, [] if run.history is None else [run.history]
-    recorded = run.recorded
-
-    def now() -> Snapshot:
-        seconds = run.seconds + time.perf_counter() - begin
-        return Snapshot(state, epoch, run.marks, recorded, pending, seconds)
-
-    if out is not None:
-        out.begin(now(), identity_of(run.target, run.settings))
-    report = ProgressBar(int(run.marks[-1]), epoch, curve=True) if progress is True else progress
-    try:
-        is_stopped = False
-        for mark in run.marks[run.recorded :]:
-            while epoch < mark and not is_stopped:
-                state, counted, epoch = execution.advance(state, epoch, int(mark))
-                pending = total([counted] if pending is None else [pending, counted])
+    if run.is_complete:
+        return run
+    sampler = Sampler(run.target, run.settings) if sampler is None else sampler
+    blocks, began = Blocks(sampler.program), time.perf_counter() - run.seconds
+    log = Logbook(run.records, run.kept, run.out, run.settings.keep_paths)
+    now = replace(run.standing, state=sampler.place(run.state))
+    log.begin(now, {} if run.out is None else identity_of(run.target, run.settings))
+    is_stopped = False
+    with _shown(progress, now) as show:
+        for mark in now.marks[now.recorded :]:
+            while now.epoch < mark and not is_stopped:
+                now = replace(_advanced(now, sampler, blocks, int(mark)), seconds=time.perf_counter() - began)
                 is_stopped = stop is not None and stop()
-                if epoch < mark and not is_stopped:
-                    if report and tables:
-                        report(Progress.of(epoch, tables[-1], pending, time.perf_counter() - begin))
-                    if out is not None and out.is_due():
-                        out.save(now())
-            if epoch < mark:
+                if now.epoch < mark and not is_stopped:
+                    show(now, log, run.seconds)
+                    log.save(now, is_due=False)
+            if now.epoch < mark:
                 break
-            measured = execution.measure(state, epoch)
-            used = tables[-1]["data_used"][:, -1] if tables else 0
-            assert pending is not None
-            tables.append(record(epoch, Row(pending, measured), target, used))
-            if settings.keep_paths:
-                history.append(np.asarray(state.path)[:, None])
-            if report:
-                report(Progress.of(epoch, tables[-1], None, time.perf_counter() - begin))
-            pending, recorded = None, recorded + 1
-            if out is not None:
-                out.append(tables[-1])
-                if out.is_due():
-                    out.save(now())
+            now = replace(_recorded(now, sampler, log), seconds=time.perf_counter() - began)
+            show(now, log, run.seconds)
+            log.save(now, is_due=False)
             if is_stopped:
                 break
+    log.save(now)
+    records = log.records
+    warn_if_not_finite(records, num_records(run.records))
+    return replace(run, standing=now, records=records, kept=log.history(now.recorded))
+
+
+def _advanced(now: Standing, sampler: Sampler, blocks: Blocks, mark: int) -> Standing:
+    """A block further, at most to `mark`."""
+    epoch = min(mark, now.epoch + blocks.epochs)
+    with blocks.timed():
+        state, tally = sampler.advance_to(now.state, epoch)
+        counted = jax.tree.map(np.asarray, tally)
+    pending = total([counted] if now.pending is None else [now.pending, counted])
+    return replace(now, state=state, epoch=epoch, pending=pending)
+
+
+def _recorded(now: Standing, sampler: Sampler, log: Logbook) -> Standing:
+    """Measure at a mark, write it down and count from 0 again."""
+    pending, target = now.pending, sampler.target
+    assert pending is not None
+    examples = examples_per_measurement(target.problem.size, target.tau, float(np.mean(pending.evaluations)))
+    measured = sampler.measure_at(now.state, now.epoch, examples)
+    log.add(now.recorded, record(now.epoch, pending, measured, examples, target, log.used), now.state.path)
+    return replace(now, recorded=now.recorded + 1, pending=None)
+
+
+def _restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
+    """The run in a directory, or None if nothing was saved there yet."""
+    like = state_like(settings.program(target), settings.chains, target.problem.dim)
+    found = directory.restore(like, lambda: identity_of(target, settings))
+    return None if found is None else Run(target, settings, *found, None, directory)
+
+
+@contextmanager
+def _shown(progress: bool | Show, now: Standing) -> Iterator[Callable[[Standing, Logbook, float], None]]:
+    """A function that tells how far a run is; the bar it may draw is closed at the end."""
+    bar = ProgressBar(int(now.marks[-1]), now.epoch, curve=True) if progress is True else progress
+
+    def show(now: Standing, log: Logbook, before: float) -> None:
+        if bar and log.last is not None:
+            bar(_progress(now, log.last, now.seconds - before))
+
+    try:
+        yield show
     finally:
-        if isinstance(report, ProgressBar):
-            report.close()
-    if out is not None:
-        out.save(now())
-    result = replace(
-        run,
-        state=state,
-        epochs=epoch,
-        records=joined(tables),
-        history=np.concatenate(history, axis=1) if history else None,
-        seconds=now().seconds,
-        pending=pending,
-    )
-    warn_if_not_finite(tables[1 if run.records else 0 :])
-    return result
+        if isinstance(bar, ProgressBar):
+            bar.close()
 
 
-def _restored(run: Run, out: RunDirectory) -> Run:
-    """The run in the directory, or this one if nothing was saved there yet."""
-    found = out.restore(run.state, identity_of(run.target, run.settings))
-    if found is None:
-        return run
-    snapshot, records = found
-    return replace(
-        run,
-        state=snapshot.state,
-        epochs=snapshot.epoch,
-        marks=snapshot.marks,
-        records=records,
-        pending=snapshot.pending,
-        seconds=snapshot.seconds,
-    )
+def _progress(now: Standing, last: Records, seconds: float) -> Progress:
+    """The last record, and what was counted since."""
+    loss, pending = last["loss"][:, -1], now.pending
+    acceptance, batch = float(last["acceptance"][:, -1].mean()), float(last["batch_size"][:, -1].mean())
+    used = int(last["data_used"][:, -1].sum())
+    if pending is not None:
+        proposals = pending.proposals.sum()
+        acceptance, batch = float(pending.accepted.sum() / proposals), float(pending.examples.sum() / proposals)
+        used += int(pending.evaluations.sum())
+    return Progress(now.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss))
 
 
-def _spread(total: int, parts: int) -> np.ndarray:
-    """`parts` marks at nearly equal distances, the last at `total`."""
-    return np.unique(np.round(total * np.arange(1, parts + 1) / max(parts, 1)).astype(np.int64))
+def _renamed(acceptance: AcceptanceTest | None, test: AcceptanceTest | None) -> AcceptanceTest | None:
+    """`acceptance`, also under the name it had before."""
+    if test is None:
+        return acceptance
+    if acceptance is not None:
+        raise InputError("acceptance must be given once, got test too, its old name; leave test out.")
+    warnings.warn("test= is now called acceptance=, and will go in the next version.", FutureWarning, stacklevel=3)
+    return test

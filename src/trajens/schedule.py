@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.errors import InputError, integer, number, pairs_of, require
+from trajens.errors import InputError, first_line, integer, number, pairs_of, require
 
 Schedule = Callable[[jax.Array], jax.Array]
 _ADVICE = "s multiplies the mean loss, try 1 to 1000"
@@ -90,8 +90,8 @@ def split(s: Any) -> tuple[np.ndarray, Schedule | None]:
             first = np.asarray(s(jnp.int32(0)))
         except Exception as error:
             raise InputError(
-                f"s as a schedule must map an epoch to a number inside jit, got {type(error).__name__}: "
-                f"{str(error).splitlines()[0] if str(error) else 'no message'}; use jax.numpy in it."
+                f"s as a schedule must map an epoch to a number inside jit, got {first_line(error)}; use jax.numpy in "
+                "it."
             ) from error
         require(shape == (), f"s(epoch) must be one number, got shape {shape}; return a scalar.")
         _tilt("s(0)", float(first))

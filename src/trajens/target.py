@@ -24,6 +24,12 @@ class PathLaw(NamedTuple):
     sigma: jax.Array
     prior_precision: jax.Array
 
+    def conditional(self, path: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Mean and standard deviation of model `t` of a path (tau, dim), tau > 1, given its neighbours."""
+        tau = path.shape[0]
+        before, after = path[jnp.maximum(t - 1, 0)], path[jnp.minimum(t + 1, tau - 1)]
+        return self.given_next(*self.forward(before, t > 0, jnp.float32(1)), after, t < tau - 1)
+
     def forward(self, before: jax.Array, has_before: jax.Array, steps: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Mean and precision of a model from what is fixed before it, ignoring all that follows.
 
@@ -56,11 +62,12 @@ class Target:
         Standard deviation of one step between neighbouring models.
     s : float, one float per chain, or schedule
         Tilt towards low loss; it multiplies the *mean* loss of each model.
-    prior : None or float
-        Law of the first model: None is flat, a number is the standard deviation of a Gaussian around 0.
+    prior : "auto", None or float
+        Law of the first model: None is flat, a number is the standard deviation of a Gaussian around 0; "auto" is
+        what suits the parameters of the problem, `Problem.prior`: 0.3 for the networks of `trajens.models`, else flat.
     """
 
-    def __init__(self, problem: Problem, tau: int, sigma: float, s: Any, prior: float | None = None):
+    def __init__(self, problem: Problem, tau: int, sigma: float, s: Any, prior: float | str | None = "auto"):
         require(
             isinstance(problem, Problem),
             f"problem must be a trajens.Problem, got {type(problem).__name__}; wrap the loss and the data in one.",
@@ -74,8 +81,8 @@ class Target:
         )
         self.s = s
         self.s_values, self.schedule = schedule.split(s)
-        self.prior = None
-        if prior is not None:
+        self.prior: float | None = problem.prior if prior == "auto" else None
+        if prior is not None and prior != "auto":
             self.prior = number("prior", prior, "use None for a flat prior or try 0.3", above=0.0)
             require(
                 1e-12 <= self.prior <= 1e12,

@@ -12,7 +12,8 @@ from scipy import stats
 from scipy.special import expit, logit, ndtr
 
 import trajens as tj
-from trajens.acceptance import Evidence, Reason
+from tests.evidence import evidence_of, plan_of
+from trajens.acceptance import Reason
 from trajens.acceptance.correction import correction_table
 from trajens.acceptance.penalty import Plan
 from trajens.randomness import Purpose, fold_in, key_of, normal, uniform, words
@@ -180,39 +181,41 @@ def test_the_cut_off_fires_beyond_c0_plus_c1_rho():
 @pytest.mark.parametrize("cutoff", [(10.0, 5.0), None])
 @pytest.mark.parametrize("delta", [-100.0, -1.0, 0.0, 1.0, 100.0])
 def test_no_spread_in_the_sample_is_decided_without_nan(delta, cutoff):
+    planned = (tj.Penalty(32), tj.Penalty(32, pool=True))
     for test in (
         tj.MinibatchBarker(32, cutoff=cutoff, skew_tolerance=0.05),
-        tj.Penalty(32),
+        *planned,
         tj.Penalty(32, plan=False),
     ):
         for b in (1, 32, 100):
             verdict = _decide(test, delta, 0.0, b=b, size=100)
-            assert bool(verdict.is_decided)
+            # A plan is never for less than a chunk.
+            assert bool(verdict.is_decided) is (b >= 32 or test not in planned)
             assert bool(verdict.is_accepted) == (delta > 0) or abs(delta) < 100
-    assert float(_evidence(delta, 0.0, 32, 100).third_cumulant()) == 0.0
+    assert float(evidence_of(delta, 0.0, 32, 100).third_cumulant()) == 0.0
 
 
 def test_a_skew_tolerance_keeps_the_batch_growing():
-    evidence = Evidence(jnp.float32(0), jnp.float32(40.0), jnp.float32(30.0), jnp.int32(50), 1000)
+    evidence = evidence_of(0.0, 40.0, 50, 1000, skewness=30.0)
     skew = abs(float(evidence.third_cumulant())) / 12
     rho2 = 40.0 / 50 * (1 - 50 / 1000)
     assert skew == pytest.approx(rho2**1.5 * 30.0 / np.sqrt(50) / 12, rel=1e-5)
     for factor, is_decided in ((0.99, False), (1.01, True)):
         test = tj.MinibatchBarker(32, rho=1.0, skew_tolerance=factor * skew)
-        assert bool(test.decide(evidence, jnp.int32(0), jnp.zeros(4, jnp.uint32)).is_decided) is is_decided
+        assert bool(test.decide((), evidence, jnp.zeros(4, jnp.uint32)).is_decided) is is_decided
 
 
 def test_the_finite_population_factor_is_1_minus_b_over_n():
     for variance in (0.0, 1.0, 37.5):
         for b, size in ((1, 10), (32, 256), (64, 256), (100, 60000), (256, 256)):
-            evidence = _evidence(0.0, variance, b, size)
+            evidence = evidence_of(0.0, variance, b, size)
             assert float(evidence.noise(False)) == pytest.approx(variance / b, rel=1e-6)
             assert float(evidence.noise()) == pytest.approx(variance / b * (1 - b / size), rel=1e-6)
 
 
 def test_the_noise_of_all_data_is_0():
     for size in (2, 3, 53, 256, 60000):
-        evidence = _evidence(0.0, 10.0, size, size)
+        evidence = evidence_of(0.0, 10.0, size, size)
         assert float(evidence.noise()) == 0.0
         assert float(evidence.noise(False)) > 0.0
         assert bool(evidence.is_complete)
@@ -223,7 +226,7 @@ def test_the_finite_population_factor_is_the_variance_of_a_mean_without_replacem
     rng = np.random.default_rng(0)
     population = rng.standard_normal(size)
     means = population[rng.random((repeats, size)).argpartition(b, axis=1)[:, :b]].mean(1)
-    expected = float(_evidence(0.0, population.var(ddof=1), b, size).noise())
+    expected = float(evidence_of(0.0, population.var(ddof=1), b, size).noise())
     # The error of a variance from normal draws is sqrt(2 / repeats) of it; a mean of 16 is close to normal.
     assert means.var() == pytest.approx(expected, rel=Z * np.sqrt(2 / repeats))
 
@@ -298,8 +301,7 @@ def _frequencies(test, deltas, rho, variance, b):  # type: ignore[no-untyped-def
         )
 
         def one(delta_star, random):  # type: ignore[no-untyped-def]
-            evidence = Evidence(delta_star, jnp.float32(variance), jnp.float32(0), b, SIZE)
-            return test.decide(evidence, jnp.int32(0), random)
+            return test.decide(_unplanned(test), evidence_of(delta_star, variance, b, SIZE), random)
 
         verdict = jax.vmap(one)(delta + rho * noise, random)
         return verdict.is_accepted.sum(), verdict.is_decided.sum()
@@ -322,13 +324,15 @@ def _penalty_formula(delta, rho):  # type: ignore[no-untyped-def]
     return ndtr((delta - rho**2 / 2) / rho) + np.exp(delta) * ndtr(-(delta + rho**2 / 2) / rho)
 
 
-def _evidence(delta: float, variance: float, b: int, size: int) -> Evidence:
-    return Evidence(jnp.float32(delta), jnp.float32(variance), jnp.float32(0), jnp.int32(b), size)
+def _unplanned(test):  # type: ignore[no-untyped-def]
+    """What a test remembers that decides after its first chunk; nothing, but for a plan of the smallest batch."""
+    return Plan(jnp.float32(0), jnp.int32(1)) if isinstance(test, tj.Penalty) and test.plan else ()
 
 
-def _decide(test, delta, variance, b, size, planned=0, word=2**31):  # type: ignore[no-untyped-def]
+def _decide(test, delta, variance, b, size, planned=None, word=2**31):  # type: ignore[no-untyped-def]
     random = jnp.full(test.num_words, word, jnp.uint32)
-    return test.decide(_evidence(delta, variance, b, size), jnp.int32(planned), random)
+    state = _unplanned(test) if planned is None else plan_of(test, planned, size)
+    return test.decide(state, evidence_of(delta, variance, b, size), random)
 
 
 def _noise(variance: float, b: int, size: int) -> float:

@@ -9,6 +9,7 @@ import trajens as tj
 from tests.monte_carlo import assert_agrees
 from trajens.moves import Site
 from trajens.randomness import fold_in, key_of
+from trajens.scan import num_lanes, site_of_lane
 from trajens.target import PathLaw
 
 DRAWS = 2**16
@@ -144,7 +145,7 @@ def test_without_tilt_everything_is_accepted_and_increments_are_normal(scan, tes
         chains=512,
         burn_in=600,
         move=tj.SingleSite(),
-        test=test,
+        acceptance=test,
         scan=scan,
         initial=np.zeros((6, 2)),
         records=20,
@@ -160,7 +161,8 @@ def test_without_tilt_everything_is_accepted_and_increments_are_normal(scan, tes
 def test_sites_of_a_random_scan_reach_every_model_equally_often():
     keys = fold_in(key_of(9), jnp.arange(DRAWS))
     for move, tau in ((tj.SingleSite(), 7), (tj.Segment(3), 7)):
-        site = jax.jit(jax.vmap(lambda key, move=move, tau=tau: move.site(key, tau)))(keys)
+        site_of = lambda key, move=move, tau=tau: site_of_lane(tj.RandomScan(), move, key, 0, jnp.int32(0), tau)[0]  # noqa: E731
+        site = jax.jit(jax.vmap(site_of))(keys)
         t = np.arange(tau)
         covers = (np.asarray(site.first)[:, None] <= t) & (t < np.asarray(site.stop)[:, None])
         share = 1 / tau if move.span(tau) == 1 else 3 / (tau + 2)
@@ -177,8 +179,8 @@ def test_sites_of_a_phase_are_separated_and_cover_all_models_in_turn(length, tau
     redrawn = np.zeros(tau, int)
     for phase in range(length + 1):
         owner = np.zeros(tau, int)
-        for lane in range(move.lanes(tau)):
-            site, exists = move.site_in_phase(key, jnp.int32(phase), jnp.int32(lane), tau)
+        for lane in range(num_lanes(tj.Checkerboard(), move, tau)):
+            site, exists = site_of_lane(tj.Checkerboard(), move, key, jnp.int32(phase), jnp.int32(lane), tau)
             if exists:
                 assert 0 <= site.first < site.stop <= tau
                 owner[int(site.first) : int(site.stop)] += lane + 1

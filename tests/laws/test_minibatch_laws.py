@@ -11,10 +11,11 @@ import pytest
 from scipy.special import expit, ndtri
 
 import trajens as tj
+from tests.evidence import plan_of
 from tests.monte_carlo import Z, assert_agrees
 from trajens.acceptance import Evidence
+from trajens.acceptance.moments import moments_of
 from trajens.acceptance.penalty import Plan
-from trajens.moments import moments_of
 from trajens.randomness import Key, Purpose, fold_in, key_of, words
 from trajens.subsample import permute
 
@@ -33,13 +34,15 @@ def relative_bias(test, epochs, chains, seed=1):
         seed=seed,
         burn_in=epochs // 5,
         move=tj.SingleSite(),
-        test=test,
+        acceptance=test,
+        scan="random",
         records=epochs // 100,
     )
     summary = run.summary()
     return (summary["loss"] - EXACT.loss) / EXACT.excess, summary["loss_stderr"] / EXACT.excess, summary
 
 
+@pytest.mark.slow
 def test_planned_penalty_is_within_half_a_per_cent_of_the_exact_excess_loss():
     bias, error, summary = relative_bias(tj.Penalty(32, rho=1.35), epochs=16_000, chains=4096)
     assert error < 0.0011
@@ -52,9 +55,9 @@ def test_planned_penalty_is_within_half_a_per_cent_of_the_exact_excess_loss():
 
 def test_a_pooled_plan_takes_equal_batches_and_samples_the_same_law():
     test = tj.Penalty(32, pool=True)
-    plan = Plan(jnp.array([[1.0, 3.0, 0.0, 8.0]]), jnp.array([[1, 2, 0, 4]]))
-    shared = test.shared(plan, kinds=2)
-    np.testing.assert_array_equal(shared.variance, [[2.0, 2.0, 8.0, 8.0]])
+    plan = Plan(jnp.array([[1.0, 3.0], [0.0, 8.0]]), jnp.array([[1, 2], [0, 4]]))
+    shared = test.view(plan)
+    np.testing.assert_array_equal(shared.variance, [[2.0, 2.0], [8.0, 8.0]])
     assert (np.asarray(shared.seen) > 0).all()
     bias, error, _ = relative_bias(test, epochs=8000, chains=1024)
     assert error < 0.004
@@ -85,13 +88,15 @@ def decisions(test, population, batch, draws=2**18):
     """Whether each of many independent batches without replacement accepts; the batch size is fixed."""
     size = population.shape[0]
     keys = fold_in(key_of(4), jnp.arange(draws))
+    state = plan_of(test, batch, size) if isinstance(test, tj.Penalty) else ()
 
     def one(key):
         pair = words(key, Purpose.BATCH, 2)
         drawn = population[permute(Key(pair[0], pair[1]), jnp.arange(batch), size)]
         moments = moments_of(drawn)
-        evidence = Evidence(moments.mean, moments.variance, moments.skewness, moments.n, size)
-        return test.decide(evidence, jnp.int32(batch), words(key, Purpose.TEST, 4))
+        # Differences of losses have the opposite sign of Delta_i.
+        evidence = Evidence(moments, jnp.float32(-1), jnp.float32(0), size)
+        return test.decide(state, evidence, words(key, Purpose.TEST, 4))
 
     return jax.tree.map(np.asarray, jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=4096))(keys))
 

@@ -1,8 +1,7 @@
 """Acceptance tests: continue, accept or reject, from loss differences on growing minibatches."""
 
-from trajens.acceptance.barker import Barker
 from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict
-from trajens.acceptance.metropolis import Metropolis
+from trajens.acceptance.full_data import Barker, FullData, Metropolis
 from trajens.acceptance.minibatch import MinibatchBarker, paper_test
 from trajens.acceptance.penalty import Penalty
 
@@ -10,6 +9,7 @@ __all__ = [
     "AcceptanceTest",
     "Barker",
     "Evidence",
+    "FullData",
     "Metropolis",
     "MinibatchBarker",
     "Penalty",

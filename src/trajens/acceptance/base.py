@@ -3,7 +3,8 @@
     Delta = -s (pathloss' - pathloss) = mean_i Delta_i
 
 A test never learns how the proposal was made. It sees running moments of Delta_i on a growing minibatch and
-decides with the random words it is handed; it may keep a small state per model slot to plan its batches.
+decides with the random words it is handed; it may remember a little of every model to plan its batches: `init`,
+`decide(state, evidence, words)`, `learn`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from trajens.acceptance.moments import Moments
 from trajens.errors import integer, number
+
+FEW_DATA = 4096
+CHUNK_OF_FEW, CHUNK_OF_MANY = 32, 240
+"""Examples a minibatch grows by, unless another number is asked for, of up to `FEW_DATA` examples and of more."""
 
 
 class Reason(IntEnum):
@@ -29,18 +35,40 @@ class Reason(IntEnum):
 
     @property
     def label(self) -> str:
-        """The reason in words."""
-        return self.name.lower().replace("_", " ")
+        """The name of the reason in records."""
+        return self.name.lower()
 
 
 class Evidence(NamedTuple):
-    """What is known of Delta after `b` of `size` examples drawn without replacement."""
+    """What is known of Delta after b of `size` examples drawn without replacement.
 
-    delta: jax.Array
-    variance: jax.Array
-    skewness: jax.Array
-    b: jax.Array
+    `moments` are those of the loss differences l_i' - l_i, without s; `log_ratio` is what the move adds to Delta.
+    """
+
+    moments: Moments
+    s: jax.Array
+    log_ratio: jax.Array
     size: int
+
+    @property
+    def b(self) -> jax.Array:
+        """Examples seen."""
+        return self.moments.n
+
+    @property
+    def delta(self) -> jax.Array:
+        """Delta*, the estimate of Delta."""
+        return self.log_ratio - self.s * self.moments.mean
+
+    @property
+    def variance(self) -> jax.Array:
+        """S^2, the sample variance of Delta_i."""
+        return self.s**2 * self.moments.variance
+
+    @property
+    def skewness(self) -> jax.Array:
+        """Third standardised moment of Delta_i."""
+        return -self.moments.skewness
 
     @property
     def is_complete(self) -> jax.Array:
@@ -81,24 +109,26 @@ class AcceptanceTest(ABC):
     def chunk_size(self, size: int) -> int:
         """Examples taken at a time from a data set of `size`; refuses what does not fit."""
 
-    @abstractmethod
-    def decide(self, evidence: Evidence, planned: jax.Array, words: jax.Array) -> Verdict:
-        """Continue, accept or reject."""
+    def init(self, kinds: int, tau: int) -> Any:
+        """What the test remembers of one chain: a pytree of arrays (kinds, tau), one entry per kind of move and model.
 
-    def initial_state(self, slots: int) -> Any:
-        """State per model slot, a pytree of arrays (slots,); empty when the test keeps none."""
+        Empty for a test that remembers nothing.
+        """
         return ()
 
-    def planned_batch(self, state: Any, s: jax.Array, size: int) -> jax.Array:
-        """Examples to take before deciding, from the state of one slot; 0 when the test does not plan."""
-        return jnp.int32(0)
-
-    def shared(self, state: Any, kinds: int) -> Any:
-        """The state that plans are made from, of all slots (chains, kinds * tau) at once."""
+    def view(self, state: Any) -> Any:
+        """What decisions see of `state`, of all entries (kinds, tau) of a chain at once; default: each its own."""
         return state
 
-    def learn(self, state: Any, variance: jax.Array) -> Any:
-        """New state of a slot after a decision; `variance` is that of the loss differences, without s."""
+    @abstractmethod
+    def decide(self, state: Any, evidence: Evidence, words: jax.Array) -> Verdict:
+        """Continue, accept or reject; `state` is the entry of the model that is to change, `words` are random.
+
+        After all data the answer is taken whether the test wants to continue or not.
+        """
+
+    def learn(self, state: Any, evidence: Evidence) -> Any:
+        """The entry after a decision. It is asked during burn-in only: averages are taken with a fixed kernel."""
         return state
 
 
@@ -107,11 +137,18 @@ def check_chunk(chunk: int, size: int) -> int:
     return integer("chunk", chunk, 2, f"the data set has N = {size} examples", maximum=size)
 
 
+def minibatch_chunk(chunk: int | None, size: int) -> int:
+    """Examples a minibatch grows by: the given number, or one that suits so many data."""
+    if chunk is not None:
+        return check_chunk(chunk, size)
+    return min(size, CHUNK_OF_FEW if size <= FEW_DATA else CHUNK_OF_MANY)
+
+
+def given_chunk(chunk: int | None) -> int | None:
+    """A chunk as the user gave it, before the data are known."""
+    return None if chunk is None else integer("chunk", chunk, 2, "try 32 for small models, 240 for networks")
+
+
 def check_rho(rho: float) -> float:
     """The accepted noise of Delta*."""
     return number("rho", rho, "1.0 is the paper's, 1.35 uses half the data", above=0.0, at_most=1.5)
-
-
-def full_data_chunk(chunk: int | None, size: int) -> int:
-    """Chunk of a full-data test: the given one, or all data at once where that is little."""
-    return min(size, 1024) if chunk is None else check_chunk(chunk, size)

@@ -14,13 +14,14 @@ a plan does not).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict, check_chunk, check_rho
+from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict, check_rho, given_chunk, minibatch_chunk
 from trajens.acceptance.correction import correction_table
-from trajens.errors import choice, integer, number, require
+from trajens.errors import choice, number, require
 from trajens.randomness import logistic, normal
 
 
@@ -30,8 +31,8 @@ class MinibatchBarker(AcceptanceTest):
 
     Parameters
     ----------
-    chunk : int
-        Examples the batch grows by.
+    chunk : int, optional
+        Examples the batch grows by; default 32, or 240 where there are more than 4096 examples.
     rho : float in (0, 1.5]
         rho_t, the noise of Delta* at which growing stops.
     table : "lp" or "ridge"
@@ -44,7 +45,7 @@ class MinibatchBarker(AcceptanceTest):
         Keep growing while |kappa_3| / 12 is above this.
     """
 
-    chunk: int
+    chunk: int | None = None
     rho: float = 1.0
     table: str = "lp"
     cutoff: tuple[float, float] | None = (10.0, 5.0)
@@ -52,7 +53,7 @@ class MinibatchBarker(AcceptanceTest):
     skew_tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "chunk", integer("chunk", self.chunk, 2, "try 32 for small models, 240 for networks"))
+        object.__setattr__(self, "chunk", given_chunk(self.chunk))
         object.__setattr__(self, "rho", check_rho(self.rho))
         choice("table", self.table, ("lp", "ridge"))
         if self.cutoff is not None:
@@ -66,9 +67,9 @@ class MinibatchBarker(AcceptanceTest):
             number("skew_tolerance", self.skew_tolerance, "try 0.05, or None for no limit", above=0.0)
 
     def chunk_size(self, size: int) -> int:
-        return check_chunk(self.chunk, size)
+        return minibatch_chunk(self.chunk, size)
 
-    def decide(self, evidence: Evidence, planned: jax.Array, words: jax.Array) -> Verdict:
+    def decide(self, state: Any, evidence: Evidence, words: jax.Array) -> Verdict:
         delta = evidence.delta
         rho2 = evidence.noise(self.finite_population)
         is_quiet = rho2 <= self.rho**2
@@ -88,6 +89,6 @@ class MinibatchBarker(AcceptanceTest):
         return Verdict(evidence.is_complete | is_cut_off | is_quiet, is_accepted, reason.astype(jnp.int32))
 
 
-def paper_test(chunk: int) -> MinibatchBarker:
+def paper_test(chunk: int | None = None) -> MinibatchBarker:
     """The paper's own scheme: rho_t = 1, ridge table, no finite-population factor."""
     return MinibatchBarker(chunk, rho=1.0, table="ridge", finite_population=False)

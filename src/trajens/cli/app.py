@@ -7,27 +7,38 @@ saved; 130 interrupted at once.
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from trajens import __version__
 from trajens.cli.bench import bench
 from trajens.cli.evaluate import evaluate, picture, predict
 from trajens.cli.figure import figure
 from trajens.cli.info import info
+from trajens.cli.signals import INTERRUPTED
 from trajens.cli.train import resume, train
 from trajens.errors import InputError, StorageError
-from trajens.signals import INTERRUPTED
+from trajens.version import __version__
+
+# Typer brings its own copy of Click, or uses the one that is installed: the base of its errors is the same in both.
+_UsageError: type[Any] = typer.BadParameter.__bases__[0]
 
 
 class Commands(TyperGroup):
-    """A group of commands that answers bad input with one sentence and never with a traceback."""
+    """A group of commands that answers bad input with one sentence and never with a traceback or a box."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except _UsageError as error:
+            _refuse(error)
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except _UsageError as error:
+            _refuse(error)
         except InputError as error:
             typer.echo(f"trajens: error: {error}", err=True)
             raise typer.Exit(2) from None
@@ -37,6 +48,15 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             typer.echo("trajens: interrupted; nothing more was written.", err=True)
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _refuse(error: Any) -> NoReturn:
+    """An unknown command or flag, or one without its value."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        raise error
+    command = "trajens" if error.ctx is None else error.ctx.command_path
+    typer.echo(f"trajens: error: {error.format_message().rstrip('.')}; see {command} --help.", err=True)
+    raise typer.Exit(2) from None
 
 
 app = typer.Typer(

@@ -19,7 +19,7 @@ def kernel(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Image pairs/s of the native kernel, of the JAX definition and, if installed, of PyTorch, in one run."""
-    from trajens.kernels.bench import bench_kernel
+    from trajens.bench.kernel import bench_kernel
 
     result = {**bench_kernel(), "cores": num_cores()}
     if as_json:
@@ -39,7 +39,7 @@ def sampler(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Epochs/s of the whole sampler on MNIST, against its kernel, JAX alone and textbook PyTorch, in one run."""
-    from trajens.kernels.sampler_bench import bench_sampler
+    from trajens.bench.sampler import bench_sampler
 
     with Console(stderr=True).status("timing, a minute or two ..."):
         result = {**bench_sampler(), "cores": num_cores()}

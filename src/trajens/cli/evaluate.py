@@ -6,22 +6,23 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from trajens.checkpoint import write_atomically
 from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import finite, whole
 from trajens.datasets import Labelled, load, load_inputs
 from trajens.ensemble import Ensemble, vote
-from trajens.experiment import Experiment
+from trajens.experiments import Experiment
+from trajens.files import write_atomically
+from trajens.storage.stored import StoredRun
 
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run.", show_default=False)]
-_Chain = Annotated[Any, typer.Option(parser=whole, metavar="N", help="Which chain of the run, from 0.")]
+_Chain = Annotated[str, typer.Option(metavar="N", help="Which chain of the run, from 0.")]
 _LABELS = {
     "vote_accuracy": "accuracy of the vote",
     "mean_accuracy": "accuracy of the mean probabilities",
@@ -39,7 +40,7 @@ def evaluate(
         Path | None,
         typer.Option(metavar="FILE", help="Labelled data.", show_default="MNIST's test set, or the run's data"),
     ] = None,
-    chain: _Chain = 0,
+    chain: _Chain = "0",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Accuracy, likelihood and calibration of an ensemble on labelled data."""
@@ -65,20 +66,22 @@ def predict(
     directory: _Directory,
     inputs: Annotated[Path, typer.Argument(metavar="FILE", help=".npz with an array x, or IDX.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write.")] = Path("predictions.csv"),
-    chain: _Chain = 0,
+    chain: _Chain = "0",
 ) -> None:
     """Labels and probabilities of an ensemble, one line per input, as CSV."""
     use_all_cores()
-    probabilities = Ensemble.load(directory, chain).member_proba(load_inputs(inputs))
-    mean, label = probabilities.mean(0), vote(probabilities)
-    agreement = (probabilities.argmax(-1) == label).mean(0)
+    ensemble, x = Ensemble.load(directory, whole("chain", chain)), load_inputs(inputs)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["index", "vote", "agreement", "mean", *(f"p{k}" for k in range(mean.shape[-1]))])
-    for i, row in enumerate(mean):
-        writer.writerow([i, label[i], f"{agreement[i]:.4g}", row.argmax(), *(f"{p:.6g}" for p in row)])
+    writer.writerow(["index", "vote", "agreement", "mean", *(f"p{k}" for k in range(ensemble.model.outputs))])
+    for place, probabilities in ensemble.parts(x):
+        mean, label = probabilities.mean(0), vote(probabilities)
+        agreement = (probabilities.argmax(-1) == label).mean(0)
+        for i, row in enumerate(mean):
+            numbers = (f"{p:.6g}" for p in row)
+            writer.writerow([place.start + i, label[i], f"{agreement[i]:.4g}", row.argmax(), *numbers])
     write_atomically(out, text.getvalue().encode())
-    typer.echo(f"wrote {len(mean):,} predictions to {out}")
+    typer.echo(f"wrote {len(x):,} predictions to {out}")
 
 
 def picture(
@@ -90,21 +93,21 @@ def picture(
         Path | None,
         typer.Option(metavar="FILE", help="Labelled data.", show_default="MNIST's test set, or the run's data"),
     ] = None,
-    chain: _Chain = 0,
+    chain: _Chain = "0",
 ) -> None:
     """Draw a run: loss, acceptance and batch, accuracy against members, and what the members disagree on."""
-    from trajens.figures.training import draw
+    from trajens.figures.picture import draw
 
     use_all_cores()
     ensemble, labelled, name = _loaded(directory, data, chain)
     file = directory / "picture.png" if out is None else out
-    draw(file, directory / "records.csv", ensemble, labelled, name, int(chain))
+    draw(file, StoredRun(directory), ensemble, labelled, name, whole("chain", chain))
     typer.echo(f"wrote {file}")
 
 
-def _loaded(directory: Path, data: Path | None, chain: Any) -> tuple[Ensemble, Labelled, str]:
+def _loaded(directory: Path, data: Path | None, chain: str) -> tuple[Ensemble, Labelled, str]:
     """The ensemble, data with labels and what they are called."""
-    ensemble = Ensemble.load(directory, chain)
+    ensemble = Ensemble.load(directory, whole("chain", chain))
     if data is not None:
         return ensemble, load(data, num_classes=ensemble.model.outputs), data.name
     experiment = Experiment.load(directory)

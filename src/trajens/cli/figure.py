@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich import box
@@ -13,7 +13,7 @@ from rich.table import Table
 from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import whole
 from trajens.errors import choice
-from trajens.figures import FIGURES, Drawn
+from trajens.figures import FIGURES, Finished
 from trajens.figures.claims import LEVEL
 
 
@@ -23,11 +23,11 @@ def figure(
         str,
         typer.Option(
             help="How much to sample: quick (a minute or two on two cores), laptop (up to an hour), or paper (for a "
-            "GPU; 3 and 4 are drawn from results/mnist where that exists)."
+            "GPU; 3 and 4 are finished from results/mnist where that exists)."
         ),
     ] = "quick",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where pictures and numbers are written.")] = Path("figures"),
-    seed: Annotated[Any, typer.Option(metavar="N", parser=whole, help="Seed of the random numbers.")] = 0,
+    seed: Annotated[str, typer.Option(metavar="N", help="Seed of the random numbers.")] = "0",
 ) -> None:
     """Sample, print and draw a figure of the paper, and judge what it claims.
 
@@ -37,19 +37,19 @@ def figure(
     use_all_cores()
     console = Console()
     for each in names:
-        _show(console, FIGURES[each](out, scale=scale, seed=seed, progress=True))
+        _show(console, FIGURES[each](out, scale=scale, seed=whole("seed", seed), progress=True))
 
 
-def _show(console: Console, drawn: Drawn) -> None:
-    console.print(drawn.table)
-    for line in drawn.remarks:
+def _show(console: Console, finished: Finished) -> None:
+    console.print(finished.table)
+    for line in finished.remarks:
         console.print(line, highlight=False, soft_wrap=True)
-    if drawn.claims:
+    if finished.claims:
         table = Table(title=f"claims; told apart at a level of {LEVEL:g}", box=box.SIMPLE_HEAD)
         for heading in ("claim", "value", "error", "", "", "verdict"):
             table.add_column(heading, justify="right" if heading in ("value", "error") else "left")
-        for c in drawn.claims:
+        for c in finished.claims:
             table.add_row(c.claim, f"{c.value:.4g}", f"{c.error:.2g}", c.relation, f"{c.reference:.4g}", c.verdict)
         console.print(table)
-    for path in drawn.files:
+    for path in finished.files:
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)

@@ -8,16 +8,16 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
-import trajens
 from trajens.cli.devices import num_cores, use_all_cores
 from trajens.kernels import library
+from trajens.version import __version__
 
 
 def info() -> None:
     """Versions, devices and the loss kernel in use."""
     use_all_cores()
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_row("trajens", trajens.__version__)
+    table.add_row("trajens", __version__)
     table.add_row("Python", f"{platform.python_version()} ({platform.system()} {platform.machine()})")
     table.add_row("JAX", jax.__version__)
     table.add_row("devices", ", ".join(str(device) for device in jax.devices()))

@@ -1,24 +1,13 @@
-"""Numbers on their way in (``2e5`` is a whole number) and out (JSON has no NaN)."""
+"""Numbers on their way in and out: ``2e5`` is a whole number, and JSON has no NaN."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import typer
+from trajens.experiments.kinds import whole
 
-
-def whole(text: Any) -> int | float:
-    """The number in `text`, as an int when it is whole; others are left for the library to refuse."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        value = float(text)
-    except ValueError:
-        raise typer.BadParameter(f"must be a whole number such as 200000 or 2e5, got {text!r}.") from None
-    return int(value) if value.is_integer() else value
+__all__ = ["finite", "whole"]
 
 
 def finite(value: Any) -> Any:

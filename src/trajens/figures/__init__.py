@@ -7,23 +7,23 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from trajens.figures.drawn import Drawn
+from trajens.figures.frame import Finished
 
-__all__ = ["FIGURES", "Drawn"]
+__all__ = ["FIGURES", "Finished"]
 
 
-def _drawing(name: str) -> Callable[..., Drawn]:
+def _drawing(name: str) -> Callable[..., Finished]:
     """``figure_NAME`` of the module ``figure_NAME``."""
 
-    def draw(out: Path, **options: Any) -> Drawn:
+    def draw(out: Path, **options: Any) -> Finished:
         module = import_module(f"trajens.figures.figure_{name}")
-        drawn: Drawn = getattr(module, f"figure_{name}")(out, **options)
-        return drawn
+        finished: Finished = getattr(module, f"figure_{name}")(out, **options)
+        return finished
 
     return draw
 
 
-FIGURES: dict[str, Callable[..., Drawn]] = {
+FIGURES: dict[str, Callable[..., Finished]] = {
     name: _drawing(name) for name in ("1c", "3", "4", "5", "acceptance", "drift")
 }
 """Name -> function of (out, scale, seed, progress)."""

@@ -9,17 +9,14 @@ Two numbers are told apart when chance alone would set them so far apart, to tha
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trajens.checkpoint import write_atomically
 from trajens.errors import InputError
+from trajens.files import Lock, write_atomically
 
 LEVEL = 1e-3
 
@@ -107,23 +104,13 @@ def _verdict(difference: float, margin: float, relation: str) -> str:
 def write_claims(out: Path, figure: str, scale: str, seed: int, claims: tuple[Claim, ...]) -> Path:
     """Put the claims of one figure into ``claims.json``, in place of those it had there; other figures keep theirs."""
     file = out / "claims.json"
-    with _one_at_a_time(out):
+    # Figures drawn side by side wait for each other.
+    with Lock(out):
         everything: dict[str, Any] = read_claims(file) if file.exists() else {}
         everything[figure] = {"scale": scale, "seed": seed, "claims": [_plain(c) for c in claims]}
         text = json.dumps(dict(sorted(everything.items())), indent=1, allow_nan=False)
         write_atomically(file, (text + "\n").encode())
     return file
-
-
-@contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Wait for other processes that are here with the same folder: figures drawn side by side."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _plain(claim: Claim) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The runs on handwritten digits that figures 3, 4 and drift are drawn from: found, or sampled and kept.
 
-The setting is the paper's: flat prior, its test, models redrawn one at a time with a mask of 25 %, all 60 000 digits,
+The setup is the paper's: flat prior, its test, models redrawn one at a time with a mask of 25 %, all 60 000 digits,
 no annealing. Two networks: the paper's convolutional one, and, where an answer is wanted within a minute, softmax
 regression on digits averaged to 7 x 7 pixels (500 parameters), which shows the same things.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,21 +19,21 @@ import jax
 import numpy as np
 
 import trajens as tj
-from trajens.checkpoint import load_newest, write_atomically
-from trajens.config import resolve
 from trajens.datasets import Labelled
-from trajens.directory import read_records
-from trajens.ensemble import Ensemble
+from trajens.ensemble import Ensemble, scores
 from trajens.errors import require
-from trajens.experiment import Experiment
-from trajens.progress import Progress
+from trajens.experiments import Experiment, resolve
+from trajens.figures.frame import Show
+from trajens.files import write_atomically
+from trajens.models import described
+from trajens.models.base import Model
 from trajens.records import Records
 
 _SIDE = 7
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setup:
     """A network and how it is sampled, apart from tau and s.
 
     Attributes
@@ -55,8 +55,8 @@ class Setting:
         return "softmax regression on 7 x 7 digits" if self.is_small else "the paper's network"
 
 
-SMALL = Setting(True, sigma=0.1, chunk=60, records=40)
-PAPER = Setting(False)
+SMALL = Setup(True, sigma=0.1, chunk=60, records=40)
+PAPER = Setup(False)
 
 
 class Group(NamedTuple):
@@ -93,87 +93,84 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 
 
 def found_results(name: str) -> Path | None:
-    """The folder of a run below results/mnist, here or in the source tree, if there is one."""
-    for root in (Path.cwd(), Path(__file__).resolve().parents[3]):
-        folder = root / "results" / "mnist" / name
-        if (folder / "records.csv").is_file():
-            return folder
-    return None
+    """The folder of a run below results/mnist of the current folder, if there is one."""
+    folder = Path.cwd() / "results" / "mnist" / name
+    return folder if tj.StoredRun(folder).is_begun else None
 
 
 def require_gpu() -> None:
     """Refuse what would take days on a CPU."""
     require(
         jax.default_backend() == "gpu",
-        "scale paper needs a GPU, or for figures 3 and 4 the runs in results/mnist of the source tree, got neither; "
-        "use --scale laptop.",
+        "scale paper needs a GPU, or for figures 3 and 4 the runs in results/mnist below the current folder, got "
+        "neither; change to the folder that holds them, or use --scale laptop.",
     )
 
 
-def sampled(
-    folder: Path, setting: Setting, progress: bool | Callable[[Progress], None] = False, **options: Any
-) -> tj.Run:
+def sampled(folder: Path, setup: Setup, progress: bool | Show = False, **options: Any) -> tj.Run:
     """Sample a run into `folder`, go on with one that is there, or leave alone one that is complete."""
-    experiment = Experiment(resolve(_options(folder, setting), options))
-    return tj.sample(
-        experiment.target,
-        out=experiment.directory(folder, resume=folder.exists()),
-        progress=progress,
-        **experiment.arguments(),
-    )
+    experiment = Experiment(resolve(_options(folder, setup), options))
+    return experiment.run(out=folder, resume=folder.exists(), progress=progress)
 
 
-def groups(folder: Path, scores: Sequence[dict[str, Any]] = ()) -> list[Group]:
+def groups(folder: Path, scores_of_chains: Sequence[dict[str, Any]] = ()) -> list[Group]:
     """The runs in one folder by their s, with the scores of their last paths where these are given."""
-    records = read_records(folder / "records.csv")
-    tau = Experiment.load(folder).config.tau
+    stored = tj.StoredRun(folder)
+    records, tau = stored.records, stored.paths.shape[1]
     s = records["s"][:, -1]
     found = []
     for value in np.unique(s):
         is_here = s == value
-        chosen = [score for score, is_in in zip(scores, is_here, strict=True) if is_in] if scores else []
+        both = zip(scores_of_chains, is_here, strict=True) if scores_of_chains else ()
+        chosen = [score for score, is_in in both if is_in]
         found.append(Group(tau, float(value), {name: table[is_here] for name, table in records.items()}, chosen))
     return found
 
 
-def evaluated(folder: Path, setting: Setting) -> list[dict[str, Any]]:
+def evaluated(folder: Path, setup: Setup) -> list[dict[str, Any]]:
     """Scores of every chain's last path on the test set, computed once and kept beside it."""
-    arrays = load_newest(folder)
-    require(arrays is not None, f"'{folder}' must hold a checkpoint, got none; remove it to sample the run again.")
-    assert arrays is not None
-    epoch, paths = int(arrays["epoch"]), arrays["state.path"]
+    stored = tj.StoredRun(folder)
+    epoch, paths = stored.epoch, stored.paths
     file = folder / "evaluation.json"
     # Whatever is not a list of scores of these paths is computed again.
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(file.read_text())
         if kept["epoch"] == epoch and len(kept["chains"]) == len(paths):
             return list(kept["chains"])
-    model, (x, y) = Experiment.load(folder).model, test_data(setting)
-    scores = [Ensemble(model, path).evaluate(x, y) for path in paths]
-    write_atomically(file, json.dumps({"epoch": epoch, "chains": scores}).encode())
-    return scores
+    x, y = test_data(setup)
+    # All models as one ensemble: it is compiled once.
+    everyone = Ensemble(model_of(stored), paths.reshape(-1, paths.shape[-1])).member_proba(x)
+    found = [scores(members, y) for members in np.split(everyone, len(paths))]
+    write_atomically(file, json.dumps({"epoch": epoch, "chains": found}).encode())
+    return found
 
 
-def test_data(setting: Setting) -> Labelled:
+def model_of(stored: tj.StoredRun) -> Model:
+    """The network of a run."""
+    require(stored.model is not None, f"'{stored.path}' must be a run of a network, got none; remove it.")
+    return described(stored.model or {})
+
+
+def test_data(setup: Setup) -> Labelled:
     """The 10 000 test digits, as the network sees them."""
     digits = tj.datasets.mnist()
-    return Labelled(_averaged(digits.test_x) if setting.is_small else digits.test_x, digits.test_y)
+    return Labelled(_averaged(digits.test_x) if setup.is_small else digits.test_x, digits.test_y)
 
 
-def _options(folder: Path, setting: Setting) -> dict[str, Any]:
+def _options(folder: Path, setup: Setup) -> dict[str, Any]:
     """The options of ``trajens train`` that all runs share."""
     problem = {"problem": "mnist", "model": "cnn"}
-    if setting.is_small:
+    if setup.is_small:
         problem = {"problem": str(_small_digits(folder.parent)), "model": "linear"}
     return {
         **problem,
-        "sigma": setting.sigma,
-        "chunk": setting.chunk,
+        "sigma": setup.sigma,
+        "chunk": setup.chunk,
         "prior": "flat",
-        "test": "paper",
+        "acceptance": "paper",
         "fraction": 0.25,
         "scan": "checkerboard",
-        "records": setting.records,
+        "records": setup.records,
     }
 
 

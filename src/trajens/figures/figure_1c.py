@@ -27,7 +27,7 @@ from rich.table import Table
 import trajens as tj
 from trajens.acceptance import AcceptanceTest
 from trajens.figures import style
-from trajens.figures.drawn import Job, Made, figure, kept_run, table_of
+from trajens.figures.frame import Job, Made, figure, kept_run, table_of
 from trajens.figures.numbers_1c import Point, claims_of, mean_deviation, remarks
 from trajens.progress import SeveralRuns
 
@@ -114,27 +114,27 @@ def _sample(data: tj.datasets.PerceptronData, job: Job[Scale]) -> Iterator[Point
     ]
     # Equal seeds would give runs of different tau or s the same random numbers.
     seeds = np.random.SeedSequence(job.seed).generate_state(len(runs))
-    with SeveralRuns(sum(epochs for *_, epochs, _ in runs), "figure 1(c)", job.progress) as report:
+    with SeveralRuns(sum(epochs for *_, epochs, _ in runs), "figure 1(c)", job.progress) as show:
         for (name, test, tau, epochs, s), run_seed in zip(runs, seeds, strict=True):
             run = kept_run(
                 folder / f"{name}-tau{tau}-s{s[0]:g}-{s[-1]:g}-{epochs}-epochs",
                 tj.Target(problem, tau, _SIGMA, np.repeat(s, scale.chains)),
                 epochs,
-                report,
+                show,
                 chains=scale.chains * len(s),
                 seed=int(run_seed),
                 burn_in=epochs // 4,
                 move=_move(data, tau, s),
-                test=test,
+                acceptance=test,
                 scan="checkerboard",
                 records=scale.records,
             )
-            report.finish(epochs)
+            show.finish(epochs)
             for i, value in enumerate(s):
                 yield _point(data, run, tau, value, name, np.arange(scale.chains) + i * scale.chains)
 
 
-def _move(data: tj.datasets.PerceptronData, tau: int, s: tuple[float, ...]) -> tj.moves.Move:
+def _move(data: tj.datasets.PerceptronData, tau: int, s: tuple[float, ...]) -> tj.moves.Proposer:
     if max(s) > _SHIFT_BELOW:
         return tj.SingleSite()
     h = float(np.mean(data.x**2))

@@ -17,14 +17,12 @@ import numpy as np
 from rich.table import Table
 
 import trajens as tj
-from trajens.directory import last_paths
 from trajens.ensemble import Ensemble, vote
 from trajens.errors import require
-from trajens.experiment import Experiment
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, Measured, claim, difference, least
-from trajens.figures.digits import Group, Setting
-from trajens.figures.drawn import Job, Made, figure, table_of
+from trajens.figures.digits import Group, Setup
+from trajens.figures.frame import Job, Made, figure, table_of
 from trajens.progress import SeveralRuns
 
 
@@ -32,7 +30,7 @@ from trajens.progress import SeveralRuns
 class Scale:
     """What is sampled: `runs` for every tau and every s in `tilts`, of `epochs` per model."""
 
-    setting: Setting
+    setup: Setup
     taus: tuple[int, ...]
     tilts: tuple[float, ...]
     runs: int
@@ -72,13 +70,13 @@ _N = 60_000
 @figure("3", SCALES)
 def figure_3(job: Job[Scale]) -> Made:
     """Every tau and s; runs are found in results/mnist, kept, or sampled."""
-    setting = job.scale.setting
+    setup = job.scale.setup
     folders = list(folders_of_runs(job))
-    found = [group for here in folders for group in digits.groups(here, digits.evaluated(here, setting))]
+    found = [group for here in folders for group in digits.groups(here, digits.evaluated(here, setup))]
     points = [_point(group) for group in found]
     places = ", ".join(sorted({str(folder.parent) for folder in folders}))
     remarks = (
-        f"{setting.network}; errors are standard errors over runs; runs are in {places}",
+        f"{setup.network}; errors are standard errors over runs; runs are in {places}",
         "runs of different tau may differ in length: epochs per model are in the table",
     )
     return Made(
@@ -86,7 +84,7 @@ def figure_3(job: Job[Scale]) -> Made:
         remarks,
         points,
         tuple(_claims(found, points)),
-        lambda stem: _draw(points, folders[-1], setting, stem),
+        lambda stem: _draw(points, folders[-1], setup, stem),
     )
 
 
@@ -94,7 +92,7 @@ def folders_of_runs(job: Job[Scale]) -> Iterator[Path]:
     """The folder of every tau, sampled where it is missing or incomplete."""
     scale = job.scale
     total = sum(scale.epochs * tau for tau in scale.taus)
-    with SeveralRuns(total, "digits", job.progress) as report:
+    with SeveralRuns(total, "digits", job.progress) as show:
         for tau in scale.taus:
             epochs = scale.epochs * tau
             folder = digits.found_results(f"grid-{tau}") if scale.is_in_results else None
@@ -104,8 +102,8 @@ def folders_of_runs(job: Job[Scale]) -> Iterator[Path]:
                 folder = job.out / "runs" / f"digits-{job.scale_name}-seed-{job.seed}" / f"tau-{tau}"
                 digits.sampled(
                     folder,
-                    scale.setting,
-                    report,
+                    scale.setup,
+                    show,
                     tau=tau,
                     s=list(scale.tilts),
                     chains=scale.runs,
@@ -114,7 +112,7 @@ def folders_of_runs(job: Job[Scale]) -> Iterator[Path]:
                     # Equal seeds would give runs of different tau the same random numbers.
                     seed=int(np.random.SeedSequence([job.seed, tau]).generate_state(1)[0]),
                 )
-            report.finish(epochs)
+            show.finish(epochs)
             yield folder
 
 
@@ -208,13 +206,13 @@ def _interpolated(place: float, x: np.ndarray, y: np.ndarray) -> float:
     return float(y[i - 1] + (y[i] - y[i - 1]) * (place - x[i - 1]) / (x[i] - x[i - 1]))
 
 
-def _draw(points: list[Point], folder: Path, setting: Setting, stem: Path) -> tuple[Path, Path]:
+def _draw(points: list[Point], folder: Path, setup: Setup, stem: Path) -> tuple[Path, Path]:
     with style.journal_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(2 * style.COLUMN_WIDTH, 5.0))
         (upper_left, upper_right), (lower_left, lower_right) = figure.subplots(2, 2)
-        _draw_digits(upper_left, folder, setting)
+        _draw_digits(upper_left, folder, setup)
         _draw_points(upper_right, points, "s", "loss")
         upper_right.set(xscale="log", yscale="log", xlabel=r"$s$", ylabel=r"$\langle L\rangle/\tau$")
         _draw_points(lower_left, points, "s", "vote_accuracy")
@@ -243,11 +241,11 @@ def _draw_points(axes: Any, points: list[Point], x: str, y: str) -> None:
         axes.errorbar(values[x], values[y], errors[1], errors[0], markerfacecolor="white", **style.look(i))
 
 
-def _draw_digits(axes: Any, folder: Path, setting: Setting) -> None:
+def _draw_digits(axes: Any, folder: Path, setup: Setup) -> None:
     """The first test digit of every class, with the vote of the longest path at the largest s."""
-    seen, (x, y) = tj.datasets.mnist(), digits.test_data(setting)
+    seen, (x, y) = tj.datasets.mnist(), digits.test_data(setup)
     first = np.array([int(np.flatnonzero(y == k)[0]) for k in range(10)])
-    proba = Ensemble(Experiment.load(folder).model, last_paths(folder)[-1]).member_proba(x[first])
+    proba = Ensemble.load(folder, chain=tj.StoredRun(folder).chains - 1).member_proba(x[first])
     chosen = vote(proba)
     agreement = (proba.argmax(-1) == chosen).mean(0)
     axes.set_axis_off()

@@ -17,8 +17,8 @@ from rich.table import Table
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, claim, difference
 from trajens.figures.digits import Group
-from trajens.figures.drawn import Job, Made, figure, table_of
 from trajens.figures.figure_3 import SCALES, Scale, folders_of_runs, nearest
+from trajens.figures.frame import Job, Made, figure, table_of
 
 _S = 50.0
 
@@ -39,7 +39,7 @@ def figure_4(job: Job[Scale]) -> Made:
     """The runs of figure 3 with s = 50, or longer ones."""
     found = [_training(folder, job.scale) for folder in folders_of_runs(job)]
     curves = [_curve(group) for group in found]
-    remark = f"{job.scale.setting.network}; s = {found[0].s:g}; errors are standard errors over runs"
+    remark = f"{job.scale.setup.network}; s = {found[0].s:g}; errors are standard errors over runs"
     return Made(
         _table(curves),
         (remark,),

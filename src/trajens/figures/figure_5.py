@@ -5,7 +5,7 @@
 in units of their standard error, with the normal curve; and what the paper lacks: a Q-Q panel, the skewness of Delta_i,
 and |kappa_3| / 12 = rho^3 |skew| / (12 sqrt(b)), the error that skewness leaves in detailed balance.
 
-The setting is the paper's: its network on MNIST, s = 50, sigma = 0.05, a mask of 25 %, chunk 240, flat prior, its test.
+The setup is the paper's: its network on MNIST, s = 50, sigma = 0.05, a mask of 25 %, chunk 240, flat prior, its test.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import numpy as np
 from rich.table import Table
 
 import trajens as tj
-from trajens.checkpoint import write_atomically
 from trajens.figures import style
 from trajens.figures.claims import Claim, claim
-from trajens.figures.drawn import Job, Made, figure, kept_run, table_of
+from trajens.figures.frame import Job, Made, figure, kept_run, table_of
+from trajens.files import write_atomically
+from trajens.losses import compiled_losses_of_pairs
 from trajens.moves.base import Site
-from trajens.problem import compiled_losses_of_pairs
 from trajens.randomness import fold_in, key_of
 
 _S, _SIGMA, _BATCH = 50.0, 0.05, 240
@@ -97,7 +97,7 @@ def _sample(job: Job[Scale]) -> Iterator[tuple[Point, np.ndarray]]:
     order = np.random.default_rng(seed).permutation(len(digits.train_y))
     problem = tj.models.cnn().problem(digits.train_x[order], digits.train_y[order])
     for tau in scale.taus:
-        target = tj.Target(problem, tau, _SIGMA, _S)
+        target = tj.Target(problem, tau, _SIGMA, _S, prior=None)
         # One run, stopped at every epoch to look at it: a run of other epochs may not share its directory.
         run = folder / f"tau{tau}-epochs-{'-'.join(map(str, scale.epochs))}"
         for epoch in scale.epochs:
@@ -113,7 +113,7 @@ def _kept_differences(
     file = folder / f"differences-{epoch}.npz"
     if not file.exists():
         move = tj.SingleSite(0.25)
-        settings: dict[str, Any] = {"move": move, "test": tj.paper_test(_BATCH), "scan": "checkerboard"}
+        settings: dict[str, Any] = {"move": move, "acceptance": tj.paper_test(_BATCH), "scan": "checkerboard"}
         run = kept_run(folder, target, epoch, progress, chains=1, seed=seed, burn_in=0, records=1, **settings)
         deltas = _differences(target, move, run.paths[0], seed, epoch)
         content = io.BytesIO()

@@ -24,7 +24,7 @@ from trajens.acceptance import AcceptanceTest
 from trajens.acceptance.correction import correction_table
 from trajens.figures import style
 from trajens.figures.claims import Claim, claim
-from trajens.figures.drawn import Job, Made, figure, kept_run, table_of
+from trajens.figures.frame import Job, Made, figure, kept_run, table_of
 from trajens.progress import SeveralRuns
 
 _TAU, _SIGMA, _S, _CHUNK = 4, 0.1, 150.0, 16
@@ -98,21 +98,22 @@ def _sample(job: Job[Scale]) -> Iterator[Point]:
     exact = tj.exact.perceptron(data.x, data.y, _TAU, _SIGMA, _S)
     target = tj.Target(data.problem(), _TAU, _SIGMA, _S)
     runs = tests()
-    with SeveralRuns(scale.epochs * len(runs), "acceptance", job.progress) as report:
+    with SeveralRuns(scale.epochs * len(runs), "acceptance", job.progress) as show:
         for name, test in runs.items():
             run = kept_run(
                 folder / f"{_slug(name)}-{scale.chains}-chains-{scale.epochs}-epochs",
                 target,
                 scale.epochs,
-                report,
+                show,
                 chains=scale.chains,
                 seed=job.seed,
                 burn_in=scale.epochs // 5,
                 move=tj.SingleSite(),
-                test=test,
+                acceptance=test,
+                scan="random",
                 records=scale.records,
             )
-            report.finish(scale.epochs)
+            show.finish(scale.epochs)
             yield _point(name, run, exact)
 
 

@@ -16,14 +16,15 @@ from typing import NamedTuple
 import numpy as np
 from rich.table import Table
 
-from trajens.checkpoint import write_atomically
-from trajens.directory import read_records
+import trajens as tj
 from trajens.errors import require
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, claim, difference, read_table
-from trajens.figures.digits import Setting, mean_and_error
-from trajens.figures.drawn import Job, Made, figure, table_of
+from trajens.figures.digits import Setup, mean_and_error
+from trajens.figures.frame import Job, Made, figure, table_of
+from trajens.files import write_atomically
 from trajens.progress import SeveralRuns
+from trajens.records import Records
 
 _S = 50.0
 
@@ -32,7 +33,7 @@ _S = 50.0
 class Scale:
     """`runs` of `epochs` per model for each law of the first model, looked at `looks` times on the way."""
 
-    setting: Setting
+    setup: Setup
     tau: int
     runs: int
     epochs: int
@@ -78,7 +79,7 @@ def figure_drift(job: Job[Scale]) -> Made:
     if job.scale_name == "paper":
         digits.require_gpu()
     points = list(_sample(job))
-    remark = f"{size.setting.network}, tau = {size.tau}, s = {_S:g}; errors are standard errors over {size.runs} runs"
+    remark = f"{size.setup.network}, tau = {size.tau}, s = {_S:g}; errors are standard errors over {size.runs} runs"
     return Made(_table(points), (remark,), points, tuple(_claims(points, size.runs)), lambda stem: _draw(points, stem))
 
 
@@ -87,18 +88,18 @@ def _sample(job: Job[Scale]) -> Iterator[Point]:
     folder = job.out / "runs" / f"drift-{job.scale_name}-seed-{job.seed}"
     epochs = scale.epochs * scale.tau
     marks = [epochs * (k + 1) // scale.looks for k in range(scale.looks)]
-    with SeveralRuns(epochs * len(scale.priors), "drift", job.progress) as report:
+    with SeveralRuns(epochs * len(scale.priors), "drift", job.progress) as show:
         for prior in scale.priors:
             here = folder / f"prior-{prior}"
-            votes = _votes(here, scale, job.seed, prior, marks, report)
-            report.finish(epochs)
-            records = read_records(here / "records.csv")
+            votes = _votes(here, scale, job.seed, prior, marks, show)
+            show.finish(epochs)
+            records = tj.StoredRun(here).records
             for mark in marks:
                 yield _point(str(prior), mark, records, np.array(votes[mark]))
 
 
 def _votes(
-    folder: Path, scale: Scale, seed: int, prior: str | float, marks: list[int], report: SeveralRuns
+    folder: Path, scale: Scale, seed: int, prior: str | float, marks: list[int], show: SeveralRuns
 ) -> dict[int, list[float]]:
     """Accuracy of every run's vote at every mark; what was looked at before is kept beside the run."""
     file = folder / "votes.json"
@@ -110,31 +111,33 @@ def _votes(
             mark >= max(votes, default=0),
             f"'{folder}' must be a run with looks at {marks[0]}, {marks[1]}, .., got another; remove it.",
         )
-        _go_on(folder, scale, seed, prior, mark, report)
-        scores = digits.evaluated(folder, scale.setting)
-        votes[mark] = [float(score["vote_accuracy"]) for score in scores]
-        write_atomically(file, json.dumps(votes).encode())
+        _go_on(folder, scale, seed, prior, mark, show)
+        scores = digits.evaluated(folder, scale.setup)
+        found = [float(score["vote_accuracy"]) for score in scores]
+        if votes.get(mark) != found:
+            votes[mark] = found
+            write_atomically(file, json.dumps(votes).encode())
     return votes
 
 
-def _go_on(folder: Path, scale: Scale, seed: int, prior: str | float, epoch: int, report: SeveralRuns) -> None:
+def _go_on(folder: Path, scale: Scale, seed: int, prior: str | float, epoch: int, show: SeveralRuns) -> None:
     run = digits.sampled(
         folder,
-        scale.setting,
-        report,
+        scale.setup,
+        show,
         tau=scale.tau,
         s=_S,
         prior=prior,
         chains=scale.runs,
         epochs=epoch,
         burn_in=0,
-        records=max(1, scale.setting.records // scale.looks),
+        records=max(1, scale.setup.records // scale.looks),
         seed=seed,
     )
     require(run.epochs == epoch, f"'{folder}' must hold a run of {epoch} epochs, got {run.epochs}; remove it.")
 
 
-def _point(prior: str, epoch: int, records: dict[str, np.ndarray], votes: np.ndarray) -> Point:
+def _point(prior: str, epoch: int, records: Records, votes: np.ndarray) -> Point:
     def at(name: str, where: float) -> np.ndarray:
         return np.array([np.interp(where, records["epoch"][0], values) for values in records[name]])
 

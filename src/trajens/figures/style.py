@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from trajens.checkpoint import write_atomically
 from trajens.errors import InputError
+from trajens.files import write_atomically
 
 COLUMN_WIDTH = 3.4
 """Inches."""

@@ -95,15 +95,16 @@ class Kernel:
 
     def __call__(
         self,
-        loss: Callable[..., jax.Array],
+        definition: Callable[..., jax.Array],
         data: Any,
         theta_pairs: jax.Array,
         indices: jax.Array,
         is_active: jax.Array,
     ) -> jax.Array:
-        """`losses_of_pairs`; what comes out of a native kernel for inactive lanes is 0."""
-        from trajens.problem import reference_losses
+        """Losses of pairs, (lanes, 2, m); what comes out of a native kernel for inactive lanes is 0.
 
+        ``definition(data, theta_pairs, indices)`` takes its place on platforms that have none.
+        """
         shape = jax.ShapeDtypeStruct((indices.shape[0], 2, indices.shape[1]), jnp.float32)
 
         def native(pairs: jax.Array, x: jax.Array, y: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
@@ -112,7 +113,7 @@ class Kernel:
             return result
 
         def reference(pairs: jax.Array, x: jax.Array, y: jax.Array, indices: jax.Array, _: jax.Array) -> jax.Array:
-            return reference_losses(loss, type(data)(x, y), pairs, indices)
+            return definition(type(data)(x, y), pairs, indices)
 
         natives = {platform: native for platform in _BUILDS if library(platform).is_loaded}
         losses: jax.Array = jax.lax.platform_dependent(

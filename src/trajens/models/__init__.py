@@ -1,7 +1,28 @@
-"""Models: flat parameters, a random start, and per-example losses as a `Problem`."""
+"""Networks with flat parameters, each of which makes a `Problem` from inputs and labels."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from trajens.errors import InputError
 from trajens.models.base import Model
 from trajens.models.cnn import Cnn, cnn
-from trajens.models.mlp import ACTIVATIONS, Mlp, linear, mlp
+from trajens.models.mlp import ACTIVATION, ACTIVATIONS, Mlp, linear, mlp
 
-__all__ = ["ACTIVATIONS", "Cnn", "Mlp", "Model", "cnn", "linear", "mlp"]
+__all__ = ["ACTIVATION", "ACTIVATIONS", "Cnn", "Mlp", "Model", "cnn", "described", "linear", "mlp"]
+
+MODELS = ("cnn", "mlp", "linear")
+"""Names by which a model is asked for."""
+
+
+def described(description: dict[str, Any]) -> Model:
+    """The model with this `Model.description`; what else stands there is not looked at."""
+    name, sizes = description.get("model"), description.get("sizes")
+    if name == "cnn":
+        return cnn()
+    if name not in MODELS or sizes is None:
+        raise InputError(
+            f"a model must be described by its name, {', '.join(MODELS)}, and the sizes of its layers, got "
+            f"{description!r}; pass the model itself."
+        )
+    return mlp(sizes, description.get("activation") or ACTIVATION)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +11,11 @@ import numpy as np
 
 from trajens.errors import choice, integer, require
 from trajens.kernels import Kernel
-from trajens.problem import Problem, reference_losses
+from trajens.losses import LOSSES, Batch
+from trajens.problem import Problem
+
+PRIOR = 0.3
+"""Standard deviation of the first model that suits networks whose inputs are of the order of one."""
 
 
 class Layer(NamedTuple):
@@ -31,15 +34,13 @@ class Layer(NamedTuple):
         return int(np.prod(self.shape)) + self.shape[-1]
 
 
-class Batch(NamedTuple):
-    """Inputs (m, ...) and labels (m,)."""
-
-    x: Any
-    y: Any
-
-
 class Model(ABC):
     """A network whose parameters are one flat vector; subclasses are frozen dataclasses."""
+
+    @property
+    @abstractmethod
+    def description(self) -> dict[str, Any]:
+        """Plain values from which `trajens.models.described` makes the same model again."""
 
     @property
     @abstractmethod
@@ -103,7 +104,7 @@ class Model(ABC):
         loss : "cross-entropy" or "squared"
             Cross-entropy of whole labels 0..outputs-1, or (y - output)^2 / 2 for a model of one output.
         """
-        choice("loss", loss, ("cross-entropy", "squared"))
+        choice("loss", loss, LOSSES)
         x, y = as_bytes(np.asarray(x)), np.asarray(y)
         require(
             x.ndim > 1 and np.prod(x.shape[1:]) == np.prod(self.input_shape) and y.shape == x.shape[:1],
@@ -114,19 +115,16 @@ class Model(ABC):
             require(
                 self.outputs == 1, f"a squared loss needs a model of 1 output, got {self.outputs}; use mlp(..., 1)."
             )
-            return Problem(Squared(self), Batch(x, y.astype(np.float32)), self.dim, spread=self.spread)
-        is_label = y.dtype.kind in "biu" and y.size > 0 and int(y.min()) >= 0 and int(y.max()) < self.outputs
-        require(
-            bool(is_label),
-            f"labels must be whole numbers in 0..{self.outputs - 1}, got {y.dtype} from {y.min()} to {y.max()}; number "
-            "the classes from 0.",
-        )
-        return Problem(
-            CrossEntropy(self),
-            Batch(x, y.astype(np.uint8 if self.outputs <= 256 else np.int32)),
-            self.dim,
-            spread=self.spread,
-        )
+            y = y.astype(np.float32)
+        else:
+            is_label = y.dtype.kind in "biu" and y.size > 0 and int(y.min()) >= 0 and int(y.max()) < self.outputs
+            require(
+                bool(is_label),
+                f"labels must be whole numbers in 0..{self.outputs - 1}, got {y.dtype} from {y.min()} to {y.max()}; "
+                "number the classes from 0.",
+            )
+            y = y.astype(np.uint8 if self.outputs <= 256 else np.int32)
+        return Problem(LOSSES[loss](self), Batch(x, y), self.dim, spread=self.spread, prior=PRIOR)
 
 
 def as_bytes(x: np.ndarray) -> np.ndarray:
@@ -138,32 +136,3 @@ def as_bytes(x: np.ndarray) -> np.ndarray:
 def scaled(x: jax.Array) -> jax.Array:
     """Bytes as numbers in 0..1, anything else as it is, in float32."""
     return x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
-
-
-@dataclass(frozen=True)
-class CrossEntropy:
-    """-ln softmax(outputs)[label] of every example; equal models give equal losses, which share a compilation."""
-
-    model: Model
-
-    def __call__(self, theta: jax.Array, batch: Batch) -> jax.Array:
-        # log_softmax subtracts the maximum: stable at any size of the weights.
-        log_p = jax.nn.log_softmax(self.model.apply(theta, batch.x))
-        return -jnp.take_along_axis(log_p, batch.y[:, None].astype(jnp.int32), axis=1)[:, 0]
-
-    def of_pairs(self, data: Batch, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
-        """`losses_of_pairs`, by a native kernel where the model has one for this platform and these data."""
-        kernel = self.model.kernel
-        if kernel is None or not kernel.is_for(data):
-            return reference_losses(self, data, theta_pairs, indices)
-        return kernel(self, data, theta_pairs, indices, is_active)
-
-
-@dataclass(frozen=True)
-class Squared:
-    """(y - output)^2 / 2 of every example."""
-
-    model: Model
-
-    def __call__(self, theta: jax.Array, batch: Batch) -> jax.Array:
-        return 0.5 * (batch.y - self.model.apply(theta, batch.x)[:, 0]) ** 2

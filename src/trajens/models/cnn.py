@@ -10,6 +10,7 @@ Max and ReLU commute with adding a bias, which therefore comes after pooling.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,10 @@ from trajens.models.base import Layer, Model, scaled
 @dataclass(frozen=True)
 class Cnn(Model):
     """The paper's network."""
+
+    @property
+    def description(self) -> dict[str, Any]:
+        return {"model": "cnn"}
 
     @property
     def layers(self) -> tuple[Layer, ...]:

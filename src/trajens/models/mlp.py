@@ -19,13 +19,20 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "step": lambda x: (x > 0).astype(jnp.float32),  # no gradient, and none is needed
 }
 
+ACTIVATION = "relu"
+"""That of hidden layers, unless another is asked for."""
+
 
 @dataclass(frozen=True)
 class Mlp(Model):
     """A network of dense layers: sizes[0] inputs, .., sizes[-1] outputs."""
 
     sizes: tuple[int, ...]
-    activation: str = "relu"
+    activation: str = ACTIVATION
+
+    @property
+    def description(self) -> dict[str, Any]:
+        return {"model": "mlp", "sizes": list(self.sizes), "activation": self.activation}
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -43,7 +50,7 @@ class Mlp(Model):
         return h @ w + b
 
 
-def mlp(sizes: Sequence[int], activation: str = "relu") -> Mlp:
+def mlp(sizes: Sequence[int], activation: str = ACTIVATION) -> Mlp:
     """A fully connected network.
 
     Parameters

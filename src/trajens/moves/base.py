@@ -17,6 +17,9 @@ from trajens.randomness import Key, Purpose, words
 from trajens.subsample import permute
 from trajens.target import PathLaw
 
+FEW_PARAMETERS, FRACTION_OF_MANY = 32, 0.25
+"""All of few parameters are redrawn at a time, and this share of many, unless another is asked for."""
+
 
 class Site(NamedTuple):
     """Models first..stop-1 of a path, and which move of a mixture changes them."""
@@ -36,13 +39,13 @@ class Proposal(NamedTuple):
     log_ratio: jax.Array
 
 
-class Move(ABC):
-    """One way to propose; subclasses are frozen dataclasses, so that equal moves compile once."""
+class Proposer(ABC):
+    """What the sampler asks of a move, or of a random choice of moves; equal ones compile once."""
 
     @property
-    def kinds(self) -> int:
-        """How many different moves this one is made of."""
-        return 1
+    @abstractmethod
+    def components(self) -> tuple[tuple[float, Move], ...]:
+        """Weights and moves; the kind of a `Site` is the number of a move here."""
 
     @abstractmethod
     def check(self, tau: int) -> None:
@@ -53,31 +56,53 @@ class Move(ABC):
         """The most models one proposal changes."""
 
     @abstractmethod
-    def lanes(self, tau: int) -> int:
-        """The most sites that can be pending at once in one phase of the checkerboard."""
-
-    @abstractmethod
-    def site(self, key: Key, tau: int) -> Site:
-        """A random site, drawn independently of the path."""
-
-    @abstractmethod
-    def site_in_phase(self, key: Key, phase: jax.Array, lane: jax.Array, tau: int) -> tuple[Site, jax.Array]:
-        """Site number `lane` of a phase, and whether there is one.
-
-        Sites of one phase are separated by at least one model that no lane of the phase changes.
-        """
-
-    @abstractmethod
     def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
-        """Draw new models for `site` of a path (tau, dim)."""
+        """Draw new models for `site` of a path (tau, dim), by the law that is left invariant."""
 
 
-def check_redraw(fraction: float, refresh: float) -> tuple[float, float]:
+class Move(Proposer):
+    """One way to propose; subclasses are frozen dataclasses, so that equal moves compile once.
+
+    A move says where it can be made: at `positions` places of a path, number i being the models `site_at(i)`. In which
+    order they are visited is the business of a `Scan`, which a move knows nothing about. Unless it says otherwise it is
+    made at every model, one at a time: then it need only `propose`.
+    """
+
+    @property
+    def components(self) -> tuple[tuple[float, Move], ...]:
+        return ((1.0, self),)
+
+    def check(self, tau: int) -> None:
+        return
+
+    def span(self, tau: int) -> int:
+        return 1
+
+    def positions(self, tau: int) -> int:
+        """How many places of a path the move can be made at."""
+        return tau
+
+    def period(self, tau: int) -> int:
+        """How far apart two places must be to be changed at once: one model between them is changed by neither."""
+        return min(tau, 2)
+
+    def site_at(self, i: jax.Array, tau: int) -> tuple[jax.Array, jax.Array]:
+        """The models first..stop-1 of place number `i` in 0..positions-1, as (first, stop)."""
+        return i, i + 1
+
+
+def check_redraw(fraction: float | None, refresh: float) -> tuple[float | None, float]:
     """The two numbers every redrawing move has, in their accepted ranges."""
+    advice = "1 redraws every parameter, 0.25 a quarter of them"
     return (
-        number("fraction", fraction, "1 redraws every parameter, 0.25 a quarter of them", above=0.0, at_most=1.0),
+        None if fraction is None else number("fraction", fraction, advice, above=0.0, at_most=1.0),
         number("refresh", refresh, "1 redraws completely, 0.5 keeps most of the old value", above=0.0, at_most=1.0),
     )
+
+
+def usual_fraction(dim: int) -> float:
+    """The share of `dim` parameters that is redrawn unless another is asked for: all of few, a quarter of many."""
+    return 1.0 if dim <= FEW_PARAMETERS else FRACTION_OF_MANY
 
 
 def partially_refreshed(old: jax.Array, mean: jax.Array, noise: jax.Array, refresh: float) -> jax.Array:
@@ -89,14 +114,14 @@ def partially_refreshed(old: jax.Array, mean: jax.Array, noise: jax.Array, refre
     return mean + kept * ((old - mean) + (refresh / kept) * noise)
 
 
-def masked(key: Key, new: jax.Array, old: jax.Array, fraction: float) -> jax.Array:
+def masked(key: Key, new: jax.Array, old: jax.Array, fraction: float | None) -> jax.Array:
     """`new` in exactly round(fraction * dim) (at least one) random coordinates, `old` in the others.
 
     One mask for all rows. It is drawn independently of the state and the untilted chain factorises over
     coordinates, so a masked move is as reversible as the move itself.
     """
     dim = old.shape[-1]
-    count = max(1, round(fraction * dim))
+    count = max(1, round((usual_fraction(dim) if fraction is None else fraction) * dim))
     if count == dim:
         return new
     return jnp.where(_ranks(key, dim) < count, new, old)

@@ -32,20 +32,17 @@ class CentreOfMass(Move):
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", number("width", self.width, "try sigma or less", above=0.0))
 
-    def check(self, tau: int) -> None:
-        pass
-
     def span(self, tau: int) -> int:
         return tau
 
-    def lanes(self, tau: int) -> int:
+    def positions(self, tau: int) -> int:
         return 1
 
-    def site(self, key: Key, tau: int) -> Site:
-        return Site(jnp.int32(0), jnp.int32(0), jnp.int32(tau))
+    def period(self, tau: int) -> int:
+        return 1
 
-    def site_in_phase(self, key: Key, phase: jax.Array, lane: jax.Array, tau: int) -> tuple[Site, jax.Array]:
-        return self.site(key, tau), lane == 0
+    def site_at(self, i: jax.Array, tau: int) -> tuple[jax.Array, jax.Array]:
+        return jnp.int32(0), jnp.int32(tau)
 
     def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
         delta = self.width * normal(words(key, Purpose.NOISE, path.shape[1]))

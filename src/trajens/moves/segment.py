@@ -7,7 +7,8 @@ Backwards from the last model of the segment, each is drawn given the next one a
 with (mu_j, V_j) = (theta_a, j sigma^2) behind a fixed model a, and (0, sigma_0^2 + (j-1) sigma^2) at the start
 of the path. At the end of the path the last model has no next one: v = V. Left invariant: the untilted chain.
 
-Segments are placed uniformly and cut off at the ends of the path, so every model is redrawn equally often.
+Segments start at every model, and up to length - 1 before the first; cut off at the ends of the path, so that every
+model is redrawn equally often.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import jax.numpy as jnp
 
 from trajens.errors import integer, require
 from trajens.moves.base import Move, Proposal, Site, check_redraw, masked, partially_refreshed
-from trajens.randomness import Key, Purpose, below, normal, words
+from trajens.randomness import Key, Purpose, normal, words
 from trajens.target import PathLaw
 
 
@@ -31,14 +32,15 @@ class Segment(Move):
     ----------
     length : int
         Models in a segment, less than tau.
-    fraction : float in (0, 1]
-        Share of the coordinates that is redrawn, the same ones in the whole segment.
+    fraction : float in (0, 1], optional
+        Share of the coordinates that is redrawn, the same ones in the whole segment. Default: all of up to 32, a
+        quarter of more.
     refresh : float in (0, 1]
         beta of the partial refresh; 1 is a full redraw.
     """
 
     length: int
-    fraction: float = 1.0
+    fraction: float | None = None
     refresh: float = 1.0
 
     def __post_init__(self) -> None:
@@ -57,18 +59,15 @@ class Segment(Move):
     def span(self, tau: int) -> int:
         return self.length
 
-    def lanes(self, tau: int) -> int:
-        return -(-(tau - 1 + self.length) // (self.length + 1))
+    def positions(self, tau: int) -> int:
+        return tau + self.length - 1
 
-    def site(self, key: Key, tau: int) -> Site:
-        word = words(key, Purpose.SITE, 1)[0]
-        return self._clipped(below(word, tau + self.length - 1).astype(jnp.int32) + 1 - self.length, tau)
+    def period(self, tau: int) -> int:
+        return self.length + 1
 
-    def site_in_phase(self, key: Key, phase: jax.Array, lane: jax.Array, tau: int) -> tuple[Site, jax.Array]:
-        # Every (length + 1)-th model stays; which ones moves on by one each phase.
-        period = self.length + 1
-        start = 1 - self.length + phase % period + period * lane
-        return self._clipped(start, tau), start < tau
+    def site_at(self, i: jax.Array, tau: int) -> tuple[jax.Array, jax.Array]:
+        start = i + 1 - self.length
+        return jnp.maximum(start, 0), jnp.minimum(start + self.length, tau)
 
     def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
         tau, dim = path.shape
@@ -91,7 +90,3 @@ class Segment(Move):
             next_noise = jnp.where(is_used, fluctuation, next_noise)
             has_next = has_next | is_used
         return Proposal(masked(key, jnp.stack(new[::-1]), old, self.fraction), jnp.float32(0))
-
-    def _clipped(self, start: jax.Array, tau: int) -> Site:
-        first, stop = jnp.maximum(start, 0), jnp.minimum(start + self.length, tau)
-        return Site(jnp.int32(0), first.astype(jnp.int32), stop.astype(jnp.int32))

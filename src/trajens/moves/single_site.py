@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from trajens.moves.base import Move, Proposal, Site, check_redraw, masked, partially_refreshed
-from trajens.randomness import Key, Purpose, below, normal, words
+from trajens.randomness import Key, Purpose, normal, words
 from trajens.target import PathLaw
 
 
@@ -27,37 +27,20 @@ class SingleSite(Move):
 
     Parameters
     ----------
-    fraction : float in (0, 1]
-        Share of the coordinates that is redrawn; exactly round(fraction * dim) of them, at least one.
+    fraction : float in (0, 1], optional
+        Share of the coordinates that is redrawn; exactly round(fraction * dim) of them, at least one. Default: all of
+        up to 32, a quarter of more.
     refresh : float in (0, 1]
         beta of the partial refresh; 1 is a full redraw.
     """
 
-    fraction: float = 1.0
+    fraction: float | None = None
     refresh: float = 1.0
 
     def __post_init__(self) -> None:
         fraction, refresh = check_redraw(self.fraction, self.refresh)
         object.__setattr__(self, "fraction", fraction)
         object.__setattr__(self, "refresh", refresh)
-
-    def check(self, tau: int) -> None:
-        pass
-
-    def span(self, tau: int) -> int:
-        return 1
-
-    def lanes(self, tau: int) -> int:
-        return (tau + 1) // 2
-
-    def site(self, key: Key, tau: int) -> Site:
-        t = below(words(key, Purpose.SITE, 1)[0], tau).astype(jnp.int32)
-        return Site(jnp.int32(0), t, t + 1)
-
-    def site_in_phase(self, key: Key, phase: jax.Array, lane: jax.Array, tau: int) -> tuple[Site, jax.Array]:
-        colour = phase % 2 if tau > 1 else 0
-        t = colour + 2 * lane
-        return Site(jnp.int32(0), t, t + 1), t < tau
 
     def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
         tau, dim = path.shape
@@ -71,7 +54,6 @@ class SingleSite(Move):
             step = self.refresh * jnp.minimum(law.sigma, jax.lax.rsqrt(law.prior_precision))
             new = jnp.sqrt(1.0 - beta**2) * old + step * noise
         else:
-            before, after = path[jnp.maximum(t - 1, 0)], path[jnp.minimum(t + 1, tau - 1)]
-            mean, std = law.given_next(*law.forward(before, t > 0, jnp.float32(1)), after, t < tau - 1)
+            mean, std = law.conditional(path, t)
             new = partially_refreshed(old, mean, std * noise, self.refresh)
         return Proposal(masked(key, new, old, self.fraction)[None], jnp.float32(0))

@@ -1,0 +1,1 @@
+"""How fast the kernels and the sampler are, against each other and against PyTorch."""

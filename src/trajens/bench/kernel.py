@@ -1,0 +1,96 @@
+"""Image pairs per second: the native kernel, the JAX definition and PyTorch, on the same cores in the same run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from trajens.datasets import mnist
+from trajens.kernels import library
+from trajens.losses import losses_of_pairs, reference_losses
+from trajens.models import Mlp, cnn, mlp
+from trajens.models.base import Model
+
+
+def bench_kernel(lanes: int = 8, chunk: int = 240, rounds: int = 5, seconds: float = 0.5) -> dict[str, Any]:
+    """Pairs/s of every implementation at hand, and ratios to the JAX definition of the same model.
+
+    The implementations take turns, and the best round of each counts: other work on the machine only ever slows down.
+    """
+    cases = _cases(cnn(), lanes, chunk)
+    cases["cnn, PyTorch conv2d"] = _torch_case(lanes, chunk)
+    cases |= _cases(mlp((784, 32, 10)), lanes, chunk)
+    runs = {name: run for name, run in cases.items() if run is not None}
+    rates = dict.fromkeys(runs, 0.0)
+    for run in runs.values():
+        run()
+    for _ in range(rounds):
+        for name, run in runs.items():
+            count, begin = 0, time.perf_counter()
+            while time.perf_counter() - begin < seconds / rounds or count == 0:
+                run()
+                count += 1
+            rates[name] = max(rates[name], lanes * chunk * count / (time.perf_counter() - begin))
+    fallback = rates["cnn, JAX definition"]
+    return {
+        "pairs_per_second": rates,
+        "ratio_to_jax": {name: rate / fallback for name, rate in rates.items() if name.startswith("cnn")},
+        "lanes": lanes,
+        "chunk": chunk,
+        "kernel": library().explanation,
+    }
+
+
+def _cases(model: Model, lanes: int, chunk: int) -> dict[str, Callable[[], Any] | None]:
+    data = mnist()
+    problem = model.problem(data.train_x, data.train_y)
+    pairs, indices = _inputs(model, lanes, chunk)
+    is_active = jnp.ones(lanes, bool)
+    definition = jax.jit(lambda p, i: reference_losses(problem.loss, problem.data, p, i))
+    name = "mlp 784-32-10" if isinstance(model, Mlp) else "cnn"
+    cases: dict[str, Callable[[], Any] | None] = {
+        f"{name}, JAX definition": lambda: definition(pairs, indices).block_until_ready()
+    }
+    if model.kernel is not None and library().is_loaded:
+        native = jax.jit(lambda p, i, a: losses_of_pairs(problem.loss, problem.data, p, i, a))
+        cases[f"{name}, native kernel"] = lambda: native(pairs, indices, is_active).block_until_ready()
+    return cases
+
+
+def _torch_case(lanes: int, chunk: int) -> Callable[[], Any] | None:
+    """The same network as one would write it in PyTorch, one model at a time; None where it is not installed."""
+    try:
+        import torch  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        return None
+    from torch.nn import functional as f  # type: ignore[import-not-found,unused-ignore]
+
+    data = mnist()
+    pairs, indices = _inputs(cnn(), lanes, chunk)
+    images = torch.tensor(data.train_x[np.asarray(indices)]).float()[:, :, None] / 255.0
+    labels = torch.tensor(data.train_y[np.asarray(indices)].astype(np.int64))
+    layers = []
+    for theta in np.asarray(pairs).reshape(-1, 1906):
+        (w1, b1), (w2, b2), (w3, b3) = (tuple(map(np.asarray, p)) for p in cnn().unpack(theta))  # type: ignore[arg-type]
+        order = (w1.transpose(3, 2, 0, 1), b1, w2.transpose(3, 2, 0, 1), b2, w3.T, b3)
+        layers.append([torch.tensor(np.ascontiguousarray(w)) for w in order])
+
+    def run() -> Any:
+        with torch.no_grad():
+            for i, (w1, b1, w2, b2, w3, b3) in enumerate(layers):
+                h = f.relu(f.max_pool2d(f.conv2d(images[i // 2], w1, b1), 2))
+                h = f.relu(f.max_pool2d(f.conv2d(h, w2, b2), 4))
+                f.cross_entropy(f.linear(h.permute(0, 2, 3, 1).flatten(1), w3, b3), labels[i // 2], reduction="none")
+
+    return run
+
+
+def _inputs(model: Model, lanes: int, chunk: int) -> tuple[jax.Array, jax.Array]:
+    rng = np.random.default_rng(0)
+    pairs = np.stack([model.init(seed) for seed in range(2 * lanes)]).reshape(lanes, 2, model.dim)
+    return jnp.asarray(pairs), jnp.asarray(rng.integers(0, 60_000, (lanes, chunk)), jnp.int32)

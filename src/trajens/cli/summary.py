@@ -1,0 +1,76 @@
+"""What is told of a finished run: plain numbers, and a table of them.
+
+The linear perceptron has an exact solution, with which it is compared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from rich.markup import escape
+from rich.table import Table
+
+from trajens import exact
+from trajens.experiments import Experiment
+from trajens.experiments.kinds import tilts
+from trajens.run import Run
+
+_LARGEST_EXACT_TAU = 1024
+"""The exact solution is a dense matrix of side tau D; longer paths go without it."""
+
+
+def summary(run: Run, experiment: Experiment) -> dict[str, Any]:
+    """The summary of a run; ``by_s`` has one for every group of chains when there are several s."""
+    values, annealing = tilts(experiment.config.s)
+    if annealing is not None:
+        return {**run.summary(), "s": annealing[1]}
+    groups = np.split(np.arange(run.settings.chains), len(values))
+    by_s = [_with_exact({**run.summary(group), "s": s}, experiment) for s, group in zip(values, groups, strict=True)]
+    return by_s[0] if len(by_s) == 1 else {**run.summary(), "by_s": by_s}
+
+
+def _with_exact(numbers: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
+    config, target = experiment.config, experiment.target
+    if config.problem != "perceptron":
+        return numbers
+    loss = float("nan")
+    if target.tau <= _LARGEST_EXACT_TAU:
+        x, y = experiment.data
+        loss = exact.perceptron(x, y, target.tau, target.sigma, numbers["s"], target.prior).loss
+    error = numbers["loss_stderr"]
+    z = (numbers["loss"] - loss) / error if error > 0 else float("nan")
+    return {**numbers, "exact_loss": loss, "exact_z": z}
+
+
+def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
+    """The same for reading: one column for every s."""
+    groups = numbers.get("by_s", [numbers])
+    target, size = experiment.target, experiment.problem.size
+    result = Table(
+        title=f"{escape(experiment.config.problem)}: tau = {target.tau}, sigma = {target.sigma:g}", show_header=False
+    )
+    result.add_column(style="bold")
+    for _ in groups:
+        result.add_column(justify="right")
+
+    def add(label: str, shown: Any) -> None:
+        result.add_row(label, *(shown(group) for group in groups))
+
+    add("s", lambda g: f"{g['s']:g}")
+    add("loss per model, measured", lambda g: f"{g['loss']:.6g}")
+    if groups[0]["chains"] > 1:
+        add(f"standard error, {groups[0]['chains']} chains", lambda g: f"{g['loss_stderr']:.2g}")
+    if "exact_loss" in groups[0]:
+        add("exact", lambda g: f"{g['exact_loss']:.6g}")
+        add("z = (measured - exact) / error", lambda g: f"{g['exact_z']:.2f}")
+    add("acceptance", lambda g: f"{g['acceptance']:.3f}")
+    add("mean batch", lambda g: f"{g['batch_size']:.1f} of {size}")
+    add("data used", lambda g: f"{g['data_used']:,}")
+    add("data to measure the loss", lambda g: f"{g['data_measured']:,}")
+    add("max skew, |kappa_3| / 12", lambda g: f"{g['max_skew']:.2g}")
+    add("weight RMS", lambda g: f"{g['weight_rms']:.3g}")
+    add("reasons for decisions", lambda g: "\n".join(f"{name} {n:,}" for name, n in g["reasons"].items() if n))
+    add("epochs, burn-in", lambda g: f"{g['epochs']:,}, {g['burn_in']:,}")
+    add("seconds", lambda g: f"{g['seconds']:.1f}")
+    return result

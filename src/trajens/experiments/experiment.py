@@ -1,0 +1,248 @@
+"""From the options of a run to the objects it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trajens import datasets, models, schedule
+from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
+from trajens.acceptance.base import minibatch_chunk
+from trajens.datasets import Labelled
+from trajens.errors import InputError, integer, number, require
+from trajens.experiments.kinds import tilts
+from trajens.experiments.options import RENAMED, Config, resolve
+from trajens.models import Model
+from trajens.moves import CentreOfMass, Mixture, Move, Proposer, Segment, SingleSite
+from trajens.moves.base import usual_fraction
+from trajens.problem import Problem
+from trajens.progress import Progress
+from trajens.run import Run, sample
+from trajens.scan import Checkerboard, Scan, scan_named
+from trajens.storage.directory import RunDirectory
+from trajens.storage.stored import StoredRun
+from trajens.target import Target
+
+
+class Experiment:
+    """What a `Config` means."""
+
+    def __init__(self, config: Config):
+        self.config = config
+
+    @cached_property
+    def data(self) -> Labelled | datasets.PerceptronData:
+        """Training inputs and labels."""
+        config = self.config
+        if config.problem == "perceptron":
+            return datasets.perceptron(
+                integer("data-seed", config.data_seed, 0, "any whole number will do"),
+                integer("num-data", config.num_data, 2, "the paper uses 256"),
+                config.noise or 0.0,
+            )
+        if config.problem == "mnist":
+            digits = datasets.mnist()
+            return Labelled(digits.train_x, digits.train_y)
+        return datasets.load(config.problem)
+
+    @property
+    def test_data(self) -> Labelled | None:
+        """Inputs and labels for evaluation, where the problem has them."""
+        if self.config.problem != "mnist":
+            return None
+        digits = datasets.mnist()
+        return Labelled(digits.test_x, digits.test_y)
+
+    @cached_property
+    def model(self) -> Model:
+        """The network."""
+        config = self.config
+        require(
+            config.model is not None,
+            f"the run must be one of a network, got {config.problem}, which has none; train mnist or your own data.",
+        )
+        if config.model == "cnn" or config.sizes is not None:
+            return models.described(asdict(config))
+        x, y = self.data
+        inputs, outputs = int(np.prod(x.shape[1:])), 1
+        if self.loss == "cross-entropy":
+            outputs = int(y.max()) + 1
+            require(
+                2 <= outputs <= max(1000, len(y)),
+                f"labels must be of 2 or more classes, numbered from 0, got labels up to {outputs - 1} for {len(y)} "
+                "examples; use --loss squared to fit numbers.",
+            )
+        if config.model == "linear":
+            return models.linear(inputs, outputs)
+        sizes = [inputs, *(config.hidden or []), outputs]
+        return models.described({"model": "mlp", "sizes": sizes, "activation": config.activation})
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The loss on the training data."""
+        if isinstance(self.data, datasets.PerceptronData):
+            return self.data.problem()
+        x, y = self.data
+        if self.loss == "cross-entropy" and y.dtype.kind not in "iu":
+            require(bool((y == np.round(y)).all()), "labels must be whole for --loss cross-entropy; use squared.")
+            y = y.astype(np.int64)
+        return self.model.problem(x, y, self.loss)
+
+    @property
+    def loss(self) -> str:
+        """Cross-entropy of classes where labels are whole numbers, else the squared error, unless one was chosen."""
+        usual = "cross-entropy" if self.data.y.dtype.kind in "biu" else "squared"
+        return self.config.loss or usual
+
+    @cached_property
+    def target(self) -> Target:
+        """The tilted law of paths."""
+        config = self.config
+        values, annealing = tilts(config.s)
+        s: Any = values[0] if len(values) == 1 else np.repeat(values, self.chains // len(values))
+        if annealing is not None:
+            s = schedule.exponential(*annealing, integer("anneal", config.anneal, 1, "give epochs"))
+        prior = None if config.prior == "flat" else config.prior
+        return Target(self.problem, config.tau, config.sigma, s, prior)
+
+    @property
+    def chains(self) -> int:
+        """All chains: `config.chains` for every value of s."""
+        return integer("chains", self.config.chains, 1, "use 1 or more independent chains") * len(
+            tilts(self.config.s)[0]
+        )
+
+    @property
+    def fraction(self) -> float:
+        """Share of the parameters that is redrawn."""
+        return usual_fraction(self.problem.dim) if self.config.fraction is None else self.config.fraction
+
+    @property
+    def move(self) -> Proposer:
+        """How models are redrawn."""
+        config = self.config
+        move: Move = SingleSite(self.fraction, config.refresh)
+        if config.segment is not None:
+            length = integer("segment", config.segment, 1, "try 2 to 8 models")
+            move = Segment(length, self.fraction, config.refresh)
+        if config.centre_of_mass is None:
+            return move
+        width = number("centre-of-mass", config.centre_of_mass, "try sigma or more at small s", above=0.0)
+        return Mixture([(config.tau, move), (1, CentreOfMass(width))])
+
+    @property
+    def acceptance(self) -> AcceptanceTest:
+        """How changes are accepted."""
+        config, name = self.config, self.config.acceptance
+        require(
+            config.rho is None or name in ("penalty", "minibatch-barker"),
+            f"rho must be left out with --acceptance {name}, got {config.rho}; use penalty or minibatch-barker for "
+            "that.",
+        )
+        require(
+            not config.pool or name == "penalty",
+            f"pool must be left out with --acceptance {name}, got it; use penalty to pool plans.",
+        )
+        size = len(self.data.y)
+        if config.chunk is not None:
+            integer("chunk", config.chunk, 2, f"there are {size} examples, leave it out for the usual number", size)
+        if name in ("barker", "metropolis"):
+            return Barker(config.chunk) if name == "barker" else Metropolis(config.chunk)
+        chunk = minibatch_chunk(config.chunk, size)
+        if name == "paper":
+            return paper_test(chunk)
+        if name == "penalty":
+            return Penalty(chunk, Penalty.rho if config.rho is None else config.rho, pool=bool(config.pool))
+        return MinibatchBarker(chunk, MinibatchBarker.rho if config.rho is None else config.rho)
+
+    @property
+    def scan(self) -> Scan:
+        """The order of updates."""
+        repeats = integer("repeats", self.config.repeats, 1, "try 1 to 8")
+        if self.config.scan == "checkerboard":
+            return Checkerboard(repeats)
+        require(repeats == 1, f"repeats must be 1 with --scan {self.config.scan}, got {repeats}; leave it out.")
+        return scan_named(self.config.scan)
+
+    @property
+    def initial(self) -> np.ndarray | None:
+        """The last paths of the run to start from."""
+        return None if self.config.initial is None else StoredRun(self.config.initial).paths
+
+    def run(
+        self,
+        out: str | Path | None = None,
+        resume: bool = False,
+        progress: bool | Callable[[Progress], None] = False,
+        stop: Callable[[], bool] | None = None,
+        epochs: int | None = None,
+    ) -> Run:
+        """Sample it, see `trajens.sample`.
+
+        Parameters
+        ----------
+        out : path, optional
+            Directory of the run.
+        resume : bool
+            Go on with the run that is there.
+        progress, stop
+            As for `sample`.
+        epochs : int, optional
+            Other than those of the options.
+        """
+        config = self.config
+        directory = None if out is None else RunDirectory(out, resume, config.checkpoint_seconds, self._written)
+        # A run that was begun has no need of what it started from.
+        is_begun = directory is not None and resume and directory.stored.has_checkpoint
+        return sample(
+            self.target,
+            config.epochs if epochs is None else epochs,
+            chains=self.chains,
+            seed=config.seed,
+            burn_in=config.burn_in,
+            move=self.move,
+            acceptance=self.acceptance,
+            scan=self.scan,
+            initial=None if is_begun else self.initial,
+            records=config.records,
+            keep_paths=bool(config.keep_paths),
+            progress=progress,
+            out=directory,
+            stop=stop,
+            ahead=config.ahead,
+        )
+
+    @property
+    def _written(self) -> str:
+        """The options as a run writes them down: with all that the library or the data would decide."""
+        config, acceptance = self.config, self.acceptance
+        known: dict[str, Any] = {"fraction": self.fraction}
+        if not acceptance.takes_all_data:
+            known["chunk"] = acceptance.chunk_size(self.problem.size)
+        if isinstance(acceptance, (Penalty, MinibatchBarker)) and config.acceptance != "paper":
+            known["rho"] = acceptance.rho
+        if config.model is not None:
+            description = self.model.description
+            known |= {"loss": self.loss}
+            if config.model == "mlp":
+                known |= {"sizes": description["sizes"], "activation": description["activation"]}
+            elif config.model == "linear":
+                known["sizes"] = description["sizes"]
+        return replace(config, **known).to_toml()
+
+    @classmethod
+    def load(cls, path: str | Path) -> Experiment:
+        """What the run in a directory was asked to be."""
+        config = StoredRun(path).config
+        if config is None:
+            raise InputError(
+                f"the directory must hold a run of 'trajens train', got '{path}' without config.toml; check the path, "
+                "or pass the model in Python."
+            )
+        # Runs of the version before have the names of then.
+        return cls(resolve({RENAMED.get(name, name): value for name, value in config.items()}))

@@ -1,0 +1,89 @@
+"""Kinds of options: what a flag's text or a value in a TOML file is turned into, or refused with one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trajens.errors import InputError, choice, integer, number, require
+
+Kind = Callable[[str, Any], Any]
+"""From the name of an option and a text or plain value to the value it means."""
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number; 2e5 is one. Its range is checked by what it is for."""
+    message = f"{name} must be a whole number such as 8 or 2e5, got {value!r}; see trajens train --help."
+    found = as_number(value, message)
+    require(found == int(found), message)
+    return int(found)
+
+
+def real(name: str, value: Any) -> float:
+    """A number."""
+    return as_number(value, f"{name} must be a number, got {value!r}; see trajens train --help.")
+
+
+def text(name: str, value: Any) -> str:
+    """A text."""
+    require(isinstance(value, str), f"{name} must be a text, got {value!r}; see trajens train --help.")
+    return str(value)
+
+
+def switch(name: str, value: Any) -> bool:
+    """True or false."""
+    require(isinstance(value, bool), f"{name} must be true or false, got {value!r}; see trajens train --help.")
+    return bool(value)
+
+
+def one_of(names: tuple[str, ...]) -> Kind:
+    """One of several names."""
+    return lambda name, value: choice(name, value, names)
+
+
+def sizes(name: str, value: Any) -> list[int]:
+    """Whole numbers: 32, "64,32" or a list."""
+    message = f"{name} must be sizes of layers such as 32 or 64,32, got {value!r}; try 32."
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    return [integer(name, as_number(part, message), 1, "try 32") for part in parts]
+
+
+def prior(name: str, value: Any) -> str | float:
+    """A standard deviation, or flat."""
+    if value == "flat":
+        return "flat"
+    message = f"{name} must be flat or a standard deviation > 0, got {value!r}; try 0.3."
+    return number(name, as_number(value, message), "use flat or try 0.3", above=0.0)
+
+
+def tilt(name: str, value: Any) -> Any:
+    """A number, several as a list or "5,10,20", or an annealing "60:1000"."""
+    tilts(value)
+    return value
+
+
+def tilts(s: Any) -> tuple[list[float], tuple[float, float] | None]:
+    """`s` as (numbers, None), or as ([1.0], (first, last)) for an annealing written first:last."""
+    message = f"s must be a number, several as 5,10,20, or an annealing as 60:1000, got {s!r}; try 50."
+    if isinstance(s, str) and ":" in s:
+        ends = s.split(":")
+        require(len(ends) == 2, message)
+        first, last = (number("s", as_number(end, message), "try 60:1000", above=0.0) for end in ends)
+        return [1.0], (first, last)
+    parts = s.split(",") if isinstance(s, str) else s if isinstance(s, list) else [s]
+    values = [number("s", as_number(part, message), "try 1 to 1000", above=0.0) for part in parts]
+    require(len(values) > 0, message)
+    return values, None
+
+
+def as_number(value: Any, message: str) -> Any:
+    """A number, or the number in a text, whole where it is; a refusal with `message` of anything else."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise InputError(message) from None
+        value = int(value) if value.is_integer() else value
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53
+    require(is_number, message)
+    return value

@@ -1,0 +1,263 @@
+"""The options of a run: one table of names, kinds, defaults and meanings.
+
+The fields of `Config` are the options of ``trajens train``: its flags, the keys of a TOML file, their checks and the
+page of the command line are made from them. Defaults of the library are taken from where the library has them. Later
+layers win: defaults, those of the perceptron, then a TOML file, then flags.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trajens.acceptance import MinibatchBarker, Penalty
+from trajens.acceptance.base import CHUNK_OF_FEW, CHUNK_OF_MANY, FEW_DATA
+from trajens.errors import integer, require
+from trajens.experiments import kinds
+from trajens.experiments.kinds import Kind, one_of
+from trajens.losses import LOSSES
+from trajens.models import ACTIVATION, ACTIVATIONS, MODELS
+from trajens.models.base import PRIOR
+from trajens.moves import SingleSite
+from trajens.moves.base import FEW_PARAMETERS, FRACTION_OF_MANY
+from trajens.sampling.marks import RECORDS
+from trajens.sampling.settings import Settings, default_burn_in
+from trajens.scan import SCANS, Checkerboard
+from trajens.storage.directory import CHECKPOINT_SECONDS
+
+PROBLEMS = ("perceptron", "mnist")
+ACCEPTANCE_TESTS = ("penalty", "minibatch-barker", "paper", "barker", "metropolis")
+HIDDEN = 32
+RENAMED = {"test": "acceptance", "start": "initial"}
+"""Old name -> name of an option; the old ones are understood in this version."""
+
+
+class Option(NamedTuple):
+    """What is known of an option besides its default.
+
+    Attributes
+    ----------
+    kind : callable
+        Turns a text or a plain value into its value.
+    group, help, metavar : str
+    shown : str
+        How its default reads; empty where it has none.
+    perceptron : any
+        Its default for the perceptron, where that is another.
+    only : str
+        "network" or "perceptron" where it applies to one of them.
+    is_flag : bool
+        Whether it can be given on the command line.
+    """
+
+    kind: Kind
+    group: str
+    help: str
+    metavar: str = "N"
+    shown: str = ""
+    perceptron: Any = None
+    only: str = ""
+    is_flag: bool = True
+
+
+def _option(default: Any, kind: Kind, group: str, help: str, metavar: str = "", **more: Any) -> Any:
+    metavars: dict[Kind, str] = {kinds.whole: "N", kinds.real: "X", kinds.text: "TEXT", kinds.switch: ""}
+    usual = metavars.get(kind, "NAME")
+    more.setdefault("shown", "" if default is None else f"{default:g}" if isinstance(default, float) else str(default))
+    if "perceptron" in more:
+        own = f"{more['perceptron']:g}"
+        more["shown"] = own if more.get("only") == "perceptron" else f"{more['shown']}; perceptron: {own}"
+    return field(default=default, metadata={"option": Option(kind, group, help, metavar or usual, **more)})
+
+
+def _name(default: str | None, names: Any, group: str, help: str, **more: Any) -> Any:
+    return _option(default, one_of(tuple(names)), group, f"{help}: {', '.join(names)}.", **more)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Every option of ``trajens train``; None where it does not apply, or is left to the library."""
+
+    problem: str = field(metadata={"option": Option(kinds.text, "Problem", "What to train.", is_flag=False)})
+    model: str | None = _name(None, MODELS, "Problem", "Network", shown="mnist: cnn, a file: mlp", only="network")
+    hidden: list[int] | None = _option(
+        None, kinds.sizes, "Problem", "Hidden layers of an mlp.", "N,..", shown=str(HIDDEN), only="network"
+    )
+    sizes: list[int] | None = _option(
+        None, kinds.sizes, "Problem", "Of all layers, written down by a run.", only="network", is_flag=False
+    )
+    activation: str | None = _name(None, ACTIVATIONS, "Problem", "Of an mlp", shown=ACTIVATION, only="network")
+    loss: str | None = _name(None, LOSSES, "Problem", "Loss", shown="by the labels", only="network")
+    num_data: int | None = _option(
+        None, kinds.whole, "Problem", "Examples of the perceptron.", perceptron=256, only="perceptron"
+    )
+    noise: float | None = _option(
+        None, kinds.real, "Problem", "Noise of the perceptron's labels.", perceptron=0.0, only="perceptron"
+    )
+    data_seed: int | None = _option(
+        None, kinds.whole, "Problem", "Seed of the perceptron's data.", perceptron=0, only="perceptron"
+    )
+    tau: int = _option(8, kinds.whole, "Target", "Models in a path.")
+    s: Any = _option(
+        50.0,
+        kinds.tilt,
+        "Target",
+        "Tilt towards low loss; multiplies the mean loss. A number, several (5,10,20, --chains each), or an annealing "
+        "(60:1000).",
+        "S",
+        perceptron=20.0,
+    )
+    anneal: int | None = _option(None, kinds.whole, "Target", "Epochs during which s is annealed.", shown="burn-in")
+    sigma: float = _option(0.05, kinds.real, "Target", "Standard deviation of a step between models.", perceptron=0.1)
+    prior: Any = _option(
+        None,
+        kinds.prior,
+        "Target",
+        "Standard deviation of the first model.",
+        "X|flat",
+        shown=f"{PRIOR:g}; perceptron: flat",
+    )
+    fraction: float | None = _option(
+        SingleSite.fraction,
+        kinds.real,
+        "Moves",
+        "Share of the parameters that is redrawn.",
+        shown=f"all of up to {FEW_PARAMETERS}, {FRACTION_OF_MANY:g} of more",
+    )
+    refresh: float = _option(SingleSite.refresh, kinds.real, "Moves", "How much of them; 1 keeps nothing.")
+    segment: int | None = _option(None, kinds.whole, "Moves", "Redraw N neighbouring models at a time.", shown="one")
+    centre_of_mass: float | None = _option(
+        None, kinds.real, "Moves", "Also shift whole paths by this width, once per tau other moves."
+    )
+    scan: str = _name(str(Settings.scan), SCANS, "Moves", "Order of updates")
+    repeats: int = _option(Checkerboard.repeats, kinds.whole, "Moves", "Proposals per model before the colours change.")
+    acceptance: str = _name("penalty", ACCEPTANCE_TESTS, "Acceptance", "Test of a change")
+    chunk: int | None = _option(
+        None,
+        kinds.whole,
+        "Acceptance",
+        "Minibatches grow by N.",
+        shown=f"{CHUNK_OF_FEW}, or {CHUNK_OF_MANY} of more than {FEW_DATA} examples; full-data tests: all",
+    )
+    rho: float | None = _option(
+        None,
+        kinds.real,
+        "Acceptance",
+        "Accepted noise.",
+        shown=f"penalty {Penalty.rho:g}, minibatch-barker {MinibatchBarker.rho:g}",
+    )
+    pool: bool | None = _option(
+        None,
+        kinds.switch,
+        "Acceptance",
+        "One batch size for all models of a path, which pays on a GPU.",
+        shown="no-pool",
+    )
+    ahead: int = _option(
+        Settings.ahead, kinds.whole, "Acceptance", "Chunks evaluated at once; 4 to 8 pays on a GPU with few lanes."
+    )
+    epochs: int = _option(100_000, kinds.whole, "Run", "Proposals per chain, burn-in included.", perceptron=200_000)
+    burn_in: int | None = _option(None, kinds.whole, "Run", "Epochs left out of averages.", shown="a fifth")
+    chains: int = _option(Settings.chains, kinds.whole, "Run", "Independent chains.", perceptron=64)
+    records: int = _option(RECORDS, kinds.whole, "Run", "How often the loss is measured.")
+    keep_paths: bool | None = _option(
+        None, kinds.switch, "Run", "Keep the paths at every record, in DIR/history.bin.", shown="no-keep-paths"
+    )
+    seed: int = _option(Settings.seed, kinds.whole, "Run", "Seed of the sampling.")
+    initial: str | None = _option(None, kinds.text, "Run", "Start from the last paths of another run.", "DIR")
+    checkpoint_seconds: float = _option(CHECKPOINT_SECONDS, kinds.real, "Run", "Time between checkpoints.")
+
+    def to_toml(self) -> str:
+        """The options that apply, one a line."""
+        # What TOML writes for a number, a text or a list of them is what JSON writes.
+        return "".join(f"{name} = {_toml(value)}\n" for name, value in asdict(self).items() if value is not None)
+
+
+OPTIONS: dict[str, Option] = {f.name: f.metadata["option"] for f in fields(Config)}
+"""The table: name -> what is known of an option."""
+
+
+def resolve(*layers: dict[str, Any]) -> Config:
+    """The layers of options on top of each other and of the defaults of their problem; None in a layer is no choice."""
+    chosen: dict[str, Any] = {}
+    for layer in layers:
+        chosen |= {name: value for name, value in renamed(layer).items() if value is not None}
+    unknown = [name for name in chosen if name not in OPTIONS]
+    require(not unknown, f"options must be among {', '.join(OPTIONS)}, got {', '.join(unknown)}; check the spelling.")
+    chosen = {name: OPTIONS[name].kind(name, value) for name, value in chosen.items()}
+    problem = chosen["problem"] = _problem(chosen)
+    if "initial" in chosen:
+        chosen["initial"] = str(Path(chosen["initial"]).resolve())
+    kind = "perceptron" if problem == "perceptron" else "network"
+    for name, option in OPTIONS.items():
+        require(
+            name not in chosen or option.only in ("", kind),
+            f"{name} must be left out with {problem}, got {chosen.get(name)!r}; leave it out.",
+        )
+    defaults: dict[str, Any] = {"model": "cnn" if problem == "mnist" else "mlp", "prior": PRIOR}
+    if kind == "perceptron":
+        own = {name: option.perceptron for name, option in OPTIONS.items() if option.perceptron is not None}
+        defaults = {"prior": "flat", **own}
+    return _completed(Config(**{**defaults, **chosen}))
+
+
+def renamed(options: dict[str, Any]) -> dict[str, Any]:
+    """Options under the names they have now, with a warning for those that were given an old one."""
+    found = {}
+    for name, value in options.items():
+        if name in RENAMED and value is not None:
+            now = RENAMED[name]
+            require(
+                options.get(now) is None, f"{now} must be given once, got {name} too, its old name; leave that out."
+            )
+            warnings.warn(
+                f"{name} is now called {now}, and its old name will go in the next version.",
+                FutureWarning,
+                stacklevel=4,
+            )
+            found[now] = value
+        elif name not in RENAMED and (name not in found or value is not None):
+            found[name] = value
+    return found
+
+
+def _problem(chosen: dict[str, Any]) -> str:
+    """The name of a problem, or the whole path of a file."""
+    problem = chosen.get("problem")
+    message = f"problem must be one of {', '.join(PROBLEMS)} or a file with data, got"
+    require(isinstance(problem, str), f"{message} {problem!r}; try mnist.")
+    assert isinstance(problem, str)
+    if problem in PROBLEMS:
+        return problem
+    # A run knows the sizes of its layers, and can be used without the data it was trained on.
+    require(Path(problem).is_file() or "sizes" in chosen, f"{message} '{problem}'; check the spelling.")
+    return str(Path(problem).resolve())
+
+
+def _completed(config: Config) -> Config:
+    """With the defaults that depend on other options."""
+    if config.burn_in is None:
+        config = replace(
+            config, burn_in=default_burn_in(integer("epochs", config.epochs, 1, "one epoch is a proposal"))
+        )
+    _, annealing = kinds.tilts(config.s)
+    require(
+        annealing is not None or config.anneal is None,
+        f"anneal must be left out with a fixed s, got {config.anneal}; write s as 60:1000 to anneal.",
+    )
+    if annealing is not None and config.anneal is None:
+        config = replace(config, anneal=max(1, config.burn_in or 0))
+    if config.model == "mlp" and config.hidden is None and config.sizes is None:
+        config = replace(config, hidden=[HIDDEN])
+    require(
+        config.model == "mlp" or (config.hidden is None and config.activation is None),
+        f"hidden and activation must be left out with --model {config.model}; use --model mlp to choose them.",
+    )
+    return config
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")

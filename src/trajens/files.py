@@ -1,0 +1,136 @@
+"""Files that are whole or not there: atomic writes, appending, one process at a time, and errors as sentences."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from trajens.errors import StorageError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock; there, nothing keeps a second process away.
+    fcntl = None  # type: ignore[assignment]
+
+
+def write_atomically(file: Path, content: bytes | Callable[[IO[bytes]], None]) -> None:
+    """Write beside `file`, flush to the disk, rename: a reader sees all of it or what was there before.
+
+    Parameters
+    ----------
+    file : Path
+    content : bytes or callable
+        What to write, or a function that writes it to a stream: what is large need not be held in memory twice.
+    """
+    with storage_errors(file):
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                if callable(content):
+                    content(stream)
+                else:
+                    stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+                # As open to others as any file the user makes; temporary ones are not.
+                os.fchmod(stream.fileno(), 0o666 & ~_umask())
+            os.replace(name, file)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+        _flush_folder(file.parent)
+
+
+def append(file: Path, content: bytes | memoryview) -> None:
+    """Write at the end of a file; a kill leaves all of it or a part that a reader can tell by its length."""
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    finally:
+        os.close(handle)
+
+
+def cut(file: Path, length: int) -> None:
+    """Leave the first `length` bytes of a file."""
+    with file.open("r+b") as stream:
+        stream.truncate(length)
+        os.fsync(stream.fileno())
+
+
+def flush(file: Path) -> None:
+    """Wait until what was appended to a file is on the disk."""
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+class Lock:
+    """A file, or a folder, that one process holds at a time; the operating system lets go of it when a process ends."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._handle: int | None = None
+
+    def take(self, wait: bool = False) -> bool:
+        """Take the lock, after waiting for it if asked to; whether it was to be had."""
+        mode = os.O_RDONLY if self._path.is_dir() else os.O_RDWR | os.O_CREAT
+        handle = os.open(self._path, mode, 0o666)
+        try:
+            if fcntl is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            os.close(handle)
+            return False
+        self._handle = handle
+        return True
+
+    def release(self) -> None:
+        """Let go of it, if it is held."""
+        if self._handle is not None:
+            os.close(self._handle)
+        self._handle = None
+
+    def __enter__(self) -> Lock:
+        self.take(wait=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+@contextlib.contextmanager
+def storage_errors(file: Path) -> Iterator[None]:
+    """Turn the errors of the operating system into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        advice = "free some space" if is_full else "check the path and its permissions"
+        raise StorageError(
+            f"'{file}' must be written, got {error.strerror or error}; {advice}, what was saved before is intact."
+        ) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename last; some file systems cannot, and then nothing more can be done."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,127 @@
+"""Losses: what one example costs a model, and how the losses of many pairs of models are computed.
+
+A loss is a function ``loss(theta, batch) -> (m,)`` of flat parameters (dim,) and m examples. It may bring an
+implementation of its own for what the sampler asks in every iteration, by a method
+
+    of_pairs(data, theta_pairs, indices, is_active) -> (lanes, 2, m) float32
+
+(`PairLoss`): the losses of the current and the proposed model of every lane on the examples `indices` of the data. That
+is where native kernels come in. Any other loss is mapped over lanes and models; the sampler cannot tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+
+from trajens.kernels import Kernel
+
+Loss = Callable[[jax.Array, Any], jax.Array]
+
+
+@runtime_checkable
+class PairLoss(Protocol):
+    """A loss with an implementation of its own for pairs of models.
+
+    `__call__` stays the definition: it is what `reference_losses`, ensembles and the check on resuming use. Losses
+    should be hashable and equal where they mean the same (frozen dataclasses are), so that they share a compilation.
+    """
+
+    def __call__(self, theta: jax.Array, batch: Any) -> jax.Array:
+        """Loss (m,) of every example of `batch` for one model."""
+
+    def of_pairs(self, data: Any, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
+        """Losses (lanes, 2, m) of `theta_pairs` (lanes, 2, dim) on the examples `indices` (lanes, m) of `data`.
+
+        What comes out where `is_active` (lanes,) is False is not used: a kernel may skip it.
+        """
+
+
+def losses_of_pairs(
+    loss: Loss, data: Any, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array
+) -> jax.Array:
+    """Losses of the current and the proposed model of every lane on the lane's own minibatch.
+
+    Parameters
+    ----------
+    loss : callable
+        Asked for its `of_pairs` where it has one, see `PairLoss`.
+    data : pytree of arrays (N, ...)
+    theta_pairs : (lanes, 2, dim)
+    indices : (lanes, m)
+    is_active : (lanes,)
+        What comes out for an inactive lane is not used.
+
+    Returns
+    -------
+    (lanes, 2, m) float32
+    """
+    if isinstance(loss, PairLoss):
+        return loss.of_pairs(data, theta_pairs, indices, is_active)
+    return reference_losses(loss, data, theta_pairs, indices)
+
+
+compiled_losses_of_pairs = jax.jit(losses_of_pairs, static_argnums=0)
+"""`losses_of_pairs` for use outside of a compiled program."""
+
+
+def reference_losses(loss: Loss, data: Any, theta_pairs: jax.Array, indices: jax.Array) -> jax.Array:
+    """The same by definition, for every lane and on every platform."""
+    batches = jax.tree.map(lambda leaf: leaf[indices], data)
+    both = jax.vmap(loss, in_axes=(0, None))
+    return jax.vmap(both)(theta_pairs, batches).astype(jnp.float32)
+
+
+class Batch(NamedTuple):
+    """Inputs (m, ...) and labels (m,)."""
+
+    x: Any
+    y: Any
+
+
+class Network(Protocol):
+    """What a loss asks of a model."""
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The native kernel of its cross-entropy, if there is one."""
+
+    def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
+        """Outputs (m, outputs) of the model `theta` on inputs (m, ...)."""
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """-ln softmax(outputs)[label] of every example; equal models give equal losses, which share a compilation."""
+
+    model: Network
+
+    def __call__(self, theta: jax.Array, batch: Batch) -> jax.Array:
+        # log_softmax subtracts the maximum: stable at any size of the weights.
+        log_p = jax.nn.log_softmax(self.model.apply(theta, batch.x))
+        return -jnp.take_along_axis(log_p, batch.y[:, None].astype(jnp.int32), axis=1)[:, 0]
+
+    def of_pairs(self, data: Batch, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
+        """By a native kernel where the model has one for this platform and these data."""
+        kernel = self.model.kernel
+        if kernel is None or not kernel.is_for(data):
+            return reference_losses(self, data, theta_pairs, indices)
+        return kernel(lambda *pairs: reference_losses(self, *pairs), data, theta_pairs, indices, is_active)
+
+
+@dataclass(frozen=True)
+class Squared:
+    """(y - output)^2 / 2 of every example."""
+
+    model: Network
+
+    def __call__(self, theta: jax.Array, batch: Batch) -> jax.Array:
+        return 0.5 * (batch.y - self.model.apply(theta, batch.x)[:, 0]) ** 2
+
+
+LOSSES: dict[str, Callable[[Network], Loss]] = {"cross-entropy": CrossEntropy, "squared": Squared}
+"""By name."""

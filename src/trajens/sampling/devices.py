@@ -1,0 +1,159 @@
+"""The sampler on devices: a target and its settings as pure functions of a state, compiled over a mesh of chains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from trajens.errors import integer
+from trajens.randomness import Key, fold_in, key_of
+from trajens.sampling.initial import initial_paths
+from trajens.sampling.measure import Measurement, examples_per_measurement, measure
+from trajens.sampling.recording import total
+from trajens.sampling.sampler import Inputs, Program, State, advance, init
+from trajens.sampling.settings import MAX_EPOCHS, Settings
+from trajens.sampling.tally import Tally
+from trajens.target import Target
+
+
+class Sampler:
+    """The pure core, for loops of one's own: `init` a state, `advance` it, `measure` its loss.
+
+    ``advance`` leaves the path law of the target invariant once acceptance tests have stopped learning, which is at
+    ``settings.burn_in``. The same state and epochs give the same result, however they are divided into calls.
+
+    Parameters
+    ----------
+    target : Target
+    settings : Settings, optional
+        Chains, move, acceptance test, scan and devices; ``records``, ``keep_paths`` and files are the business of
+        `trajens.sample`.
+
+    Examples
+    --------
+    >>> sampler = tj.Sampler(target, tj.Settings(chains=4))  # doctest: +SKIP
+    >>> state = sampler.init()  # doctest: +SKIP
+    >>> state, tally = sampler.advance(state, 1000)  # doctest: +SKIP
+    """
+
+    def __init__(self, target: Target, settings: Settings | None = None):
+        self.target = target
+        self.settings = (settings or Settings()).checked(target)
+        chains = self.settings.chains
+        self.program = self.settings.program(target)
+        self._mesh = _mesh(chains, self.settings.devices)
+        by_chain = NamedSharding(self._mesh, PartitionSpec("chains"))
+        everywhere = NamedSharding(self._mesh, PartitionSpec())
+        self._by_chain = by_chain
+        self._inputs = Inputs(
+            _shared(target.problem.data, everywhere),
+            jax.device_put(target.law, everywhere),
+            jax.device_put(target.s_of_chains(chains), by_chain),
+            jax.device_put(np.int32(self.settings.learn_until), everywhere),
+        )
+
+    def init(self, initial: Any = None) -> State:
+        """The state at epoch 0.
+
+        Parameters
+        ----------
+        initial : array, optional
+            A model (dim,), a path (tau, dim) or paths (chains, tau, dim); default: the problem's own, or a random
+            model, and a walk of steps sigma from it.
+        """
+        key = _chain_keys(np.uint32(self.settings.seed), self.settings.chains)
+        state: State = _init(self.program, key, initial_paths(self.target, key, initial))
+        return self.place(state)
+
+    def place(self, state: State) -> State:
+        """A state, for instance one that was stored, on the devices."""
+        # Through the host: slicing on the device would compile a program for every array.
+        placed: State = jax.device_put(jax.tree.map(np.asarray, state), self._by_chain)
+        return placed
+
+    def advance(self, state: State, epochs: int) -> tuple[State, Tally]:
+        """Make `epochs` more proposals in every chain: the state after them, and what was counted on the way."""
+        begin = state.epoch
+        stop = begin + integer("epochs", epochs, 0, "one epoch is one proposal", MAX_EPOCHS - begin)
+        # A chain counts its evaluations in 32 bits: no more in a call than surely fit.
+        most = MAX_EPOCHS // (self.program.size * self.program.span)
+        state, tally = self.advance_to(state, min(stop, begin + most))
+        for epoch in range(begin + most, stop, most):
+            state, more = self.advance_to(state, min(stop, epoch + most))
+            tally = total([tally, more])
+        return state, tally
+
+    def advance_to(self, state: State, epoch: int) -> tuple[State, Tally]:
+        """The same up to an epoch."""
+        state, tally = _advance(self.program, self._mesh, self._inputs, state, np.int32(epoch))
+        return state, tally
+
+    def measure(self, state: State, examples: int | None = None) -> Measurement:
+        """The loss of every chain on examples that had no part in a decision, and what else is observed.
+
+        Parameters
+        ----------
+        state : State
+        examples : int, optional
+            How many; default all of few and 4096 of many.
+        """
+        return self.measure_at(state, state.epoch, examples)
+
+    def measure_at(self, state: State, epoch: int, examples: int | None = None) -> Measurement:
+        """The same at a known epoch, which says what examples are drawn."""
+        size = self.program.size
+        if examples is None:
+            examples = examples_per_measurement(size, self.program.tau)
+        examples = integer("examples", examples, 1, "leave it out for the usual number", size)
+        observe = tuple(self.settings.observe.items())
+        measured = _measure(self.program, self._mesh, self._inputs, state, np.int32(epoch), examples, observe)
+        return jax.tree.map(np.asarray, measured)  # type: ignore[no-any-return]
+
+
+@partial(jax.jit, static_argnums=1)
+def _chain_keys(seed: jax.Array, chains: int) -> Key:
+    """One key per chain."""
+    return fold_in(key_of(seed), jnp.arange(chains))
+
+
+_init = jax.jit(init, static_argnums=0)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _advance(program: Program, mesh: Mesh, inputs: Inputs, state: State, stop: jax.Array) -> tuple[State, Tally]:
+    return _each_device(mesh, partial(advance, program))(inputs, state, stop)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 5, 6))
+def _measure(
+    program: Program, mesh: Mesh, inputs: Inputs, state: State, epoch: jax.Array, examples: int, observe: Any
+) -> Measurement:
+    return _each_device(mesh, partial(measure, program, examples=examples, observe=observe))(inputs, state, epoch)
+
+
+def _each_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run `function` on every device for its own chains; devices never wait for each other."""
+    chains, everywhere = PartitionSpec("chains"), PartitionSpec()
+    inputs = Inputs(everywhere, everywhere, chains, everywhere)  # type: ignore[arg-type]
+    return jax.shard_map(function, mesh=mesh, in_specs=(inputs, chains, everywhere), out_specs=chains, check_vma=False)
+
+
+def _shared(data: Any, everywhere: NamedSharding) -> Any:
+    """The data on every device; those of a CPU have one memory, and share what is there."""
+    devices: Any = everywhere.device_set
+    if all(device.platform == "cpu" for device in devices):
+        # From an array of JAX, every device but its own would get a copy.
+        data = jax.tree.map(np.asarray, data)
+    return jax.device_put(data, everywhere, may_alias=True)
+
+
+def _mesh(chains: int, devices: Sequence[jax.Device]) -> Mesh:
+    """As many devices as divide the chains evenly."""
+    count = max(n for n in range(1, len(devices) + 1) if chains % n == 0)
+    return Mesh(np.array(devices[:count]), ("chains",))

@@ -1,0 +1,55 @@
+"""How much memory a run will take, about, and a refusal before it starts where that cannot be had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from trajens.errors import require
+from trajens.sampling.settings import Settings
+from trajens.target import Target
+
+_FLOAT = 4
+_PATHS = 4
+"""Copies of the paths: the state before and after a call, and a host's copy of each."""
+_PROPOSALS = 4
+"""Copies of a proposal: old and new models, noise and mask."""
+
+
+def bytes_needed(target: Target, settings: Settings, kept_paths: int) -> int:
+    """Data once, paths and proposals several times, and `kept_paths` paths of every chain in memory."""
+    problem, program = target.problem, settings.program(target)
+    path = settings.chains * target.tau * problem.dim * _FLOAT
+    proposals = settings.chains * program.lanes * program.span * problem.dim * _FLOAT
+    data = sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(problem.data))
+    history = kept_paths * path if settings.keep_paths else 0
+    return data + _PATHS * path + _PROPOSALS * proposals + history
+
+
+def require_room(target: Target, settings: Settings, kept_paths: int) -> None:
+    """Refuse what cannot fit, with a sentence."""
+    needed, free = bytes_needed(target, settings, kept_paths), bytes_free(settings.devices[0])
+    is_kept = settings.keep_paths and kept_paths > 0
+    what = f"{settings.chains} chains of {target.tau} models of {target.problem.dim:,} parameters"
+    what += f" and {kept_paths} kept paths" if is_kept else ""
+    advice = "keep the paths on disk with out" if is_kept else "use fewer chains or a shorter path"
+    require(
+        free is None or needed <= free,
+        f"a run must fit into memory, got {what}, which need about {needed / 2**30:.1f} GiB of the "
+        f"{(free or 0) / 2**30:.1f} GiB that are free; {advice}.",
+    )
+
+
+def bytes_free(device: jax.Device) -> int | None:
+    """Memory that can still be had on a device, None where nobody knows."""
+    if device.platform != "cpu":
+        known = device.memory_stats() or {}
+        return known["bytes_limit"] - known.get("bytes_in_use", 0) if "bytes_limit" in known else None
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    kilobytes = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return 1024 * kilobytes[0] if kilobytes else None

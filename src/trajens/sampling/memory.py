@@ -1,0 +1,41 @@
+"""What an acceptance test remembers: one entry per chain, kind of move and model, in arrays (chains, kinds, tau).
+
+A proposal has the entry of its kind and of the first model it changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from trajens.moves.base import Site
+
+
+def entries_at(memory: Any, site: Site) -> Any:
+    """The entries of the sites (chains, lanes), in the same arrangement."""
+
+    def take(leaf: jax.Array) -> jax.Array:
+        flat = leaf.reshape(leaf.shape[0], -1)
+        return jnp.take_along_axis(flat, _number(leaf, site), axis=1)
+
+    return jax.tree.map(take, memory)
+
+
+def remember(memory: Any, site: Site, entries: Any, is_written: jax.Array) -> Any:
+    """The memory with new entries (chains, lanes) where `is_written`; no two lanes of a chain share one."""
+
+    def write(leaf: jax.Array, new: jax.Array) -> jax.Array:
+        flat = leaf.reshape(leaf.shape[0], -1)
+        is_here = is_written[..., None] & (_number(leaf, site)[..., None] == jnp.arange(flat.shape[1]))
+        # Selected instead of scattered, which XLA would make a loop of on a CPU.
+        chosen = jnp.where(is_here, new[..., None], 0).sum(1, dtype=leaf.dtype)
+        return jnp.where(is_here.any(1), chosen, flat).reshape(leaf.shape)
+
+    return jax.tree.map(write, memory, entries)
+
+
+def _number(leaf: jax.Array, site: Site) -> jax.Array:
+    """Number of a site's entry in a memory whose kinds and models are flattened."""
+    return site.kind * leaf.shape[2] + site.first

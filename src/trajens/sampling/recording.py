@@ -1,0 +1,99 @@
+"""From what was counted and measured to records: one row per chain at every mark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from trajens.acceptance import Reason
+from trajens.records import Records
+from trajens.sampling.measure import Measurement
+from trajens.sampling.tally import Tally
+from trajens.target import Target
+
+REASONS = tuple(reason.label for reason in Reason)
+"""Columns that count decisions by their reason."""
+
+NAMES = (
+    "epoch",
+    "s",
+    "loss",
+    "loss_error",
+    "loss_deciding",
+    "acceptance",
+    "batch_size",
+    "data_used",
+    "data_measured",
+    "max_skew",
+    "weight_rms",
+    *REASONS,
+)
+"""Columns of all records, in their order; those of one's own follow."""
+
+
+class Used(NamedTuple):
+    """Examples times models evaluated so far, per chain: to decide, and to measure."""
+
+    data: Any = 0
+    measured: Any = 0
+
+
+def total(tallies: list[Tally]) -> Tally:
+    """Several tallies as one, in 64 bits."""
+
+    def add(get: Callable[[Tally], Any]) -> Any:
+        column = np.stack([np.asarray(get(tally)) for tally in tallies])
+        return column.sum(0, dtype=np.float64 if column.dtype.kind == "f" else np.int64)
+
+    return Tally(
+        add(lambda t: t.proposals),
+        add(lambda t: t.accepted),
+        add(lambda t: t.examples),
+        add(lambda t: t.evaluations),
+        add(lambda t: t.loss_deciding),
+        add(lambda t: t.reasons),
+        np.max(np.stack([np.asarray(t.max_skew) for t in tallies]), axis=0),  # type: ignore[arg-type]
+    )
+
+
+def record(mark: int, tally: Tally, measured: Measurement, examples: int, target: Target, used: Used) -> Records:
+    """The record at the epoch `mark` as arrays (chains, 1).
+
+    Parameters
+    ----------
+    mark : int
+    tally : Tally
+        What was counted since the record before.
+    measured : Measurement
+    examples : int
+        Those it was measured on.
+    target : Target
+    used : Used
+        Evaluations before the record.
+    """
+    proposals = np.asarray(tally.proposals)
+    chains = len(proposals)
+    is_sound = np.arange(len(Reason)) < Reason.NOT_FINITE
+    sound = tally.reasons[:, is_sound].sum(1)
+    tilt = 1.0 if target.schedule is None else float(target.schedule(jnp.int32(mark)))
+    columns = {
+        "epoch": np.full(chains, mark),
+        "s": target.s_of_chains(chains).astype(np.float64) * tilt,
+        "loss": measured.loss,
+        "loss_error": measured.loss_error,
+        "loss_deciding": tally.loss_deciding / np.maximum(sound, 1),
+        "acceptance": tally.accepted / proposals,
+        "batch_size": tally.examples / proposals,
+        "data_used": tally.evaluations + used.data,
+        "data_measured": np.full(chains, examples * target.tau) + used.measured,
+        "max_skew": tally.max_skew,
+        "weight_rms": measured.weight_rms,
+        **{reason.label: tally.reasons[:, reason] for reason in Reason},
+        **measured.observed,
+    }
+    # In 64 bits a record reads back from text as the same number.
+    wide = {"f": np.float64, "i": np.int64, "u": np.int64, "b": np.int64}
+    return {name: np.asarray(v, wide[np.asarray(v).dtype.kind])[:, None] for name, v in columns.items()}

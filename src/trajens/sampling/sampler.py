@@ -1,0 +1,353 @@
+"""The one sampler: lanes x (propose, take one chunk, decide, apply), compiled as one loop.
+
+Each lane holds one pending proposal and the running moments of its loss differences. An iteration takes one chunk of
+examples for every lane (or evaluates several and counts them one by one); lanes that reach a decision apply it and go
+on to their next proposal, the others keep growing their batch, so no lane waits for another's batch. A proposal that
+changes several models takes one model per iteration.
+
+A proposal is a function of the path and of its epoch's key, and nothing it depends on changes while it is
+pending; so it is drawn again for every iteration instead of being kept, and a state between two calls is no more
+than the path and a few counters. Every random number is a function of (seed, chain, epoch, purpose): the result does
+not depend on how the epochs are divided into calls or the chains over devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from trajens.acceptance.base import AcceptanceTest, Evidence, Verdict
+from trajens.acceptance.moments import Moments, merge, moments_of, no_moments
+from trajens.acceptance.not_finite import refuse_what_is_not_finite
+from trajens.losses import Loss, losses_of_pairs
+from trajens.moves.base import Proposal, Proposer, Site
+from trajens.randomness import Key, Purpose, fold_in, words
+from trajens.sampling.memory import entries_at, remember
+from trajens.sampling.tally import Tally, empty_tally
+from trajens.scan import Scan, num_lanes, site_of_lane
+from trajens.schedule import Schedule
+from trajens.subsample import permute
+from trajens.target import PathLaw
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that is compiled in; two runs with equal programs and shapes share one compilation."""
+
+    loss: Loss
+    size: int
+    tau: int
+    move: Proposer
+    acceptance: AcceptanceTest
+    scan: Scan
+    schedule: Schedule | None
+    looks_every: int = 1
+    """Iterations between two looks at whether all lanes have arrived, which is work for nothing after they have."""
+    ahead: int = 1
+    """Chunks evaluated at once, of which a decision uses as many as it would have asked for one by one."""
+
+    @property
+    def lanes(self) -> int:
+        """Lanes per chain."""
+        return num_lanes(self.scan, self.move, self.tau)
+
+    @property
+    def span(self) -> int:
+        """The most models one proposal changes."""
+        return self.move.span(self.tau)
+
+    @property
+    def chunk(self) -> int:
+        """Examples a batch grows by."""
+        return self.acceptance.chunk_size(self.size)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks per iteration and lane; one where a proposal takes several iterations for its models."""
+        return min(self.ahead, -(-self.size // self.chunk)) if self.span == 1 else 1
+
+
+class Inputs(NamedTuple):
+    """Numbers of a run that are not compiled in: `s` has one entry per chain, tests learn before `learn_until`."""
+
+    data: Any
+    law: PathLaw
+    s: jax.Array
+    learn_until: jax.Array
+
+
+class State(NamedTuple):
+    """What a run is continued from; the leading axis is the chain."""
+
+    key: Key
+    path: jax.Array
+    phase: jax.Array
+    phase_epoch: jax.Array
+    done: jax.Array
+    acceptance: Any
+
+    @property
+    def epoch(self) -> int:
+        """The epoch all chains have reached: so many proposals of each have been decided."""
+        return int(self.phase_epoch[0]) + int(self.done[0].sum())
+
+
+class _Lanes(NamedTuple):
+    """What each lane has seen of its pending proposal; fields are (chains, lanes, ...)."""
+
+    row: jax.Array
+    moments: Moments
+    partial: jax.Array
+    losses: jax.Array
+
+
+class _Task(NamedTuple):
+    """What each lane does next; fields are (chains, lanes, ...).
+
+    `indices` are those of the next chunks of its batch.
+    """
+
+    key: Key
+    site: Site
+    epoch: jax.Array
+    is_active: jax.Array
+    exists: jax.Array
+    proposal: Proposal
+    indices: jax.Array
+
+
+class _Work(NamedTuple):
+    # Tasks are carried from one iteration to the next instead of being drawn where they are used: XLA would fuse
+    # their random numbers into every consumer and compute them many times.
+    state: State
+    lanes: _Lanes
+    task: _Task
+    tally: Tally
+
+
+def init(program: Program, key: Key, path: jax.Array) -> State:
+    """The state of chains (chains, tau, dim) at epoch 0; `key` has one entry per chain."""
+    chains = path.shape[0]
+    zero = jnp.zeros(chains, jnp.int32)
+    one = program.acceptance.init(len(program.move.components), program.tau)
+    acceptance = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (chains, *leaf.shape)), one)
+    return State(key, path, zero, zero, jnp.zeros((chains, program.lanes), jnp.int32), acceptance)
+
+
+def state_like(program: Program, chains: int, dim: int) -> State:
+    """The shapes and types of a state, without computing one."""
+    word = jax.ShapeDtypeStruct((chains,), jnp.uint32)
+    path = jax.ShapeDtypeStruct((chains, program.tau, dim), jnp.float32)
+    key: Any = Key(word, word)  # type: ignore[arg-type]
+    like: State = jax.eval_shape(lambda key, path: init(program, key, path), key, path)
+    return like
+
+
+def advance(program: Program, inputs: Inputs, state: State, stop: jax.Array) -> tuple[State, Tally]:
+    """Bring every chain to epoch `stop`: proposals number 0..stop-1 have been decided."""
+    chains = state.path.shape[0]
+    lanes = _idle_lanes(program, chains)
+    work = _Work(state, lanes, _assign(program, inputs, state, lanes, stop), empty_tally(chains))
+
+    def some_iterations(work: _Work) -> _Work:
+        step = lambda work, _: (_iterate(program, inputs, work, stop), None)  # noqa: E731
+        return jax.lax.scan(step, work, None, length=program.looks_every)[0]
+
+    work = jax.lax.while_loop(lambda work: jnp.any(work.task.is_active), some_iterations, work)
+    return work.state, work.tally
+
+
+def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> _Work:
+    """Take a chunk or several, judge, apply, and go on to the next task."""
+    state, lanes, task, _ = work
+    old = jnp.take_along_axis(state.path, (task.site.first + lanes.row)[..., None], axis=1)
+    new = jnp.take_along_axis(task.proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
+    losses, is_valid = _evaluate(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
+    lanes, verdict, skew = _look(program, inputs, state, task, lanes, losses, is_valid, new)
+    is_decided = task.is_active & verdict.is_decided
+    is_accepted = is_decided & verdict.is_accepted
+
+    changed = task.site.stop - task.site.first
+    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.moments.n, changed, lanes.losses, skew)
+    path = jax.vmap(_apply)(state.path, task.proposal.models, task.site, is_accepted)
+    may_learn = is_decided & (task.epoch < inputs.learn_until) & jnp.isfinite(lanes.moments.variance)
+    acceptance = _learn(program, inputs, state.acceptance, task, lanes, may_learn)
+    state = _next_phase(program, state, task, is_decided)._replace(path=path, acceptance=acceptance)
+
+    is_cleared = is_decided | ~task.is_active
+    lanes = jax.tree.map(lambda leaf: jnp.where(_lift(is_cleared, leaf), jnp.zeros_like(leaf), leaf), lanes)
+    return _Work(state, lanes, _assign(program, inputs, state, lanes, stop), tally)
+
+
+def _assign(program: Program, inputs: Inputs, state: State, lanes: _Lanes, stop: jax.Array) -> _Task:
+    """The proposal and the chunk of data that every lane takes next.
+
+    Lane j of a phase with n sites makes proposals number phase_epoch + j, phase_epoch + j + n, ..
+    """
+    lane = jnp.arange(program.lanes)
+    phase_key = fold_in(state.key, state.phase_epoch)
+    sites = jax.vmap(
+        jax.vmap(
+            lambda k, phase, j: site_of_lane(program.scan, program.move, k, phase, j, program.tau), (None, None, 0)
+        ),
+        (0, 0, None),
+    )
+    site, exists = sites(phase_key, state.phase, lane)
+    # Lanes without a site must not reach outside the path.
+    site = jax.tree.map(lambda leaf: jnp.where(exists, leaf, 0), site)
+    count = exists.sum(1, dtype=jnp.int32)
+    epoch = state.phase_epoch[:, None] + state.done * count[:, None] + lane
+    is_active = exists & (state.done < program.scan.repeats) & (epoch < stop)
+    key = fold_in(Key(state.key.first[:, None], state.key.second[:, None]), epoch)
+
+    propose: Callable[..., Proposal] = lambda key, path, site: program.move.propose(key, path, site, inputs.law)  # noqa: E731
+    proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0)))(key, state.path, site)
+    # Only the last chunks can reach beyond the data; what does is not counted.
+    indices = jnp.minimum(_positions(program, lanes), program.size - 1)
+    if not program.acceptance.takes_all_data:
+        pair = words(key, Purpose.BATCH, 2)
+        indices = permute(Key(pair[..., 0], pair[..., 1]), indices, program.size)
+    return _Task(key, site, epoch, is_active, exists, proposal, indices)
+
+
+def _evaluate(
+    program: Program, inputs: Inputs, task: _Task, lanes: _Lanes, pair: jax.Array
+) -> tuple[jax.Array, jax.Array | None]:
+    """Losses (chains, lanes, 2, chunks, m) of both models on the next chunks, and which of the examples exist."""
+    flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
+    losses = losses_of_pairs(program.loss, inputs.data, flat(pair), flat(task.indices), flat(task.is_active))
+    shape, parts = task.indices.shape[:2], (program.chunks, program.chunk)
+    is_valid = None
+    if program.size % program.chunk:
+        is_valid = (_positions(program, lanes) < program.size).reshape(*shape, *parts)
+    return losses.reshape(*shape, 2, *parts), is_valid
+
+
+def _positions(program: Program, lanes: _Lanes) -> jax.Array:
+    return lanes.moments.n[..., None] + jnp.arange(program.chunks * program.chunk)
+
+
+def _look(
+    program: Program,
+    inputs: Inputs,
+    state: State,
+    task: _Task,
+    lanes: _Lanes,
+    losses: jax.Array,
+    is_valid: jax.Array | None,
+    new: jax.Array,
+) -> tuple[_Lanes, Verdict, jax.Array]:
+    """Count the chunks one after the other, up to the first after which the test decides."""
+    seen = None
+    for j in range(program.chunks):
+        chunk, exists = losses[..., j, :], None if is_valid is None else is_valid[..., j, :]
+        grown, is_last_row = _accumulate(lanes if seen is None else seen[0], task, chunk, exists)
+        verdict, skew = _judge(program, inputs, state, task, grown)
+        verdict = refuse_what_is_not_finite(verdict, is_last_row, chunk, exists, new)
+        now = grown, verdict, skew
+        if seen is not None:
+            is_over = seen[1].is_decided
+            now = jax.tree.map(lambda a, b, is_over=is_over: jnp.where(_lift(is_over, a), a, b), seen, now)
+        seen = now
+    assert seen is not None
+    return seen
+
+
+def _accumulate(lanes: _Lanes, task: _Task, losses: jax.Array, is_valid: jax.Array | None) -> tuple[_Lanes, jax.Array]:
+    """Add a chunk to the pending lanes; Delta_i sums over all changed models before it is counted."""
+    if is_valid is not None:
+        losses = jnp.where(is_valid[:, :, None], losses, 0.0)
+    differences = losses[:, :, 1] - losses[:, :, 0]
+    sums = lanes.losses + losses.sum(-1)
+    if lanes.partial.shape[-1] == 0:
+        return lanes._replace(moments=merge(lanes.moments, moments_of(differences, is_valid)), losses=sums), task.exists
+    is_last_row = task.site.first + lanes.row + 1 >= task.site.stop
+    differences = differences + lanes.partial
+    merged = merge(lanes.moments, moments_of(differences, is_valid))
+    moments = jax.tree.map(lambda a, b: jnp.where(is_last_row, a, b), merged, lanes.moments)
+    row = jnp.where(is_last_row, 0, lanes.row + 1)
+    return _Lanes(row, moments, jnp.where(is_last_row[..., None], 0.0, differences), sums), is_last_row
+
+
+def _judge(program: Program, inputs: Inputs, state: State, task: _Task, lanes: _Lanes) -> tuple[Verdict, jax.Array]:
+    """Ask the acceptance test; also the size of the skewness left."""
+    test = program.acceptance
+
+    def one(evidence: Evidence, entry: Any, words: jax.Array) -> tuple[Verdict, jax.Array]:
+        verdict = test.decide(entry, evidence, words)
+        # There is nothing more to wait for.
+        is_decided = verdict.is_decided | evidence.is_complete
+        return verdict._replace(is_decided=is_decided), jnp.abs(evidence.third_cumulant()) / 12.0
+
+    entries = entries_at(jax.vmap(test.view, axis_size=len(state.path))(state.acceptance), task.site)
+    random_words = words(task.key, Purpose.TEST, test.num_words)
+    verdict, skew = _per_evidence(program, inputs, task, lanes, one)(entries, random_words)
+    return verdict, skew
+
+
+def _per_evidence(
+    program: Program, inputs: Inputs, task: _Task, lanes: _Lanes, function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A function of `Evidence` and more for every lane, given the evidence of its pending proposal."""
+    s = jnp.broadcast_to(inputs.s[:, None], task.epoch.shape)
+    if program.schedule is not None:
+        s = s * _per_lane(program.schedule)(task.epoch)
+
+    def one(moments: Moments, s: jax.Array, log_ratio: jax.Array, *more: Any) -> Any:
+        return function(Evidence(moments, s, log_ratio, program.size), *more)
+
+    return lambda *more: _per_lane(one)(lanes.moments, s, task.proposal.log_ratio, *more)
+
+
+def _apply(path: jax.Array, models: jax.Array, site: Site, is_accepted: jax.Array) -> jax.Array:
+    """Write the accepted spans of one chain; no two lanes share a model."""
+    t = jnp.arange(path.shape[0])
+    covers = is_accepted[:, None] & (site.first[:, None] <= t) & (t < site.stop[:, None])
+    owner = jnp.argmax(covers, axis=0)
+    row = jnp.clip(t - site.first[owner], 0, models.shape[1] - 1)
+    return jnp.where(covers.any(0)[:, None], models[owner, row], path)
+
+
+def _learn(program: Program, inputs: Inputs, acceptance: Any, task: _Task, lanes: _Lanes, may_learn: jax.Array) -> Any:
+    """What the test remembers after the decisions of this iteration."""
+    if not jax.tree.leaves(acceptance):
+        return acceptance
+    learn = _per_evidence(
+        program, inputs, task, lanes, lambda evidence, entry: program.acceptance.learn(entry, evidence)
+    )
+    return remember(acceptance, task.site, learn(entries_at(acceptance, task.site)), may_learn)
+
+
+def _next_phase(program: Program, state: State, task: _Task, is_decided: jax.Array) -> State:
+    """Count the decided proposals; a chain whose lanes are all through goes on to its next phase."""
+    done = state.done + is_decided
+    is_over = (done >= program.scan.repeats).all(1, where=task.exists)
+    epochs = task.exists.sum(1, dtype=jnp.int32) * program.scan.repeats
+    return state._replace(
+        phase=state.phase + is_over,
+        phase_epoch=state.phase_epoch + jnp.where(is_over, epochs, 0),
+        done=jnp.where(is_over[:, None], 0, done),
+    )
+
+
+def _idle_lanes(program: Program, chains: int) -> _Lanes:
+    shape = (chains, program.lanes)
+    partial = program.chunk if program.span > 1 else 0
+    return _Lanes(
+        jnp.zeros(shape, jnp.int32),
+        no_moments(shape),
+        jnp.zeros((*shape, partial), jnp.float32),
+        jnp.zeros((*shape, 2), jnp.float32),
+    )
+
+
+def _per_lane(function: Callable[..., Any]) -> Callable[..., Any]:
+    return jax.vmap(jax.vmap(function))
+
+
+def _lift(mask: jax.Array, leaf: jax.Array) -> jax.Array:
+    return mask.reshape(mask.shape + (1,) * (leaf.ndim - mask.ndim))

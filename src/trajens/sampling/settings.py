@@ -1,0 +1,157 @@
+"""How a target is sampled: what a run is told, with the defaults that Python and the command line share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from trajens.acceptance import AcceptanceTest, Penalty
+from trajens.errors import InputError, first_line, integer, require
+from trajens.moves import Proposer, SingleSite
+from trajens.sampling.recording import NAMES
+from trajens.sampling.sampler import Program
+from trajens.scan import Scan, check_places, scan_named
+from trajens.target import Target
+
+MAX_EPOCHS = 2**31 - 1
+
+Observable = Callable[[jax.Array], jax.Array]
+"""A number of a path (tau, dim), compiled by JAX."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments of `sample` that stay the same when a run is continued.
+
+    Parameters
+    ----------
+    chains : int
+        Independent chains; they run in one compiled program, spread over the devices JAX sees.
+    seed : int in 0..2**32 - 1
+    burn_in : int
+        Epochs until which acceptance tests adapt; with 0 they adapt throughout.
+    move : Move or Mixture
+        Default `SingleSite()`.
+    acceptance : AcceptanceTest
+        Default `Penalty()`.
+    scan : "checkerboard", "random" or a Scan
+    keep_paths : bool
+        Keep the path at every record.
+    devices : sequence of jax devices
+        Where chains may run; default all that JAX sees. As many are used as divide the chains evenly.
+    ahead : int
+        Chunks of a minibatch that are evaluated at once. Decisions use, and ``data_used`` counts, as many as they would
+        have asked for one by one; the rest is evaluated in vain. 4 to 8 pays on a GPU with few lanes and large batches.
+    observe : dict of functions
+        Records of one's own: ``{"name": function}`` adds a column with the number ``function(path)`` of every chain's
+        path (tau, dim).
+    """
+
+    chains: int = 4
+    seed: int = 0
+    burn_in: int = 0
+    move: Proposer = field(default_factory=SingleSite)
+    acceptance: AcceptanceTest = field(default_factory=Penalty)
+    scan: str | Scan = "checkerboard"
+    keep_paths: bool = False
+    devices: Sequence[jax.Device] = ()
+    ahead: int = 1
+    observe: Mapping[str, Observable] = field(default_factory=dict)
+
+    def checked(self, target: Target) -> Settings:
+        """The same in the form everything else relies on, or an `InputError` before anything is compiled."""
+        require(
+            isinstance(target, Target),
+            f"target must be a trajens.Target, got {type(target).__name__}; build one from a Problem.",
+        )
+        require(
+            isinstance(self.move, Proposer),
+            f"move must be a trajens move, got {self.move!r}; try SingleSite(fraction=0.25).",
+        )
+        require(
+            isinstance(self.acceptance, AcceptanceTest),
+            f"acceptance must be an acceptance test, got {self.acceptance!r}; try Penalty().",
+        )
+        scan = scan_named(self.scan)
+        for name, part in (("move", self.move), ("acceptance", self.acceptance), ("scan", scan)):
+            _check_hashable(name, part)
+        self.move.check(target.tau)
+        for _, move in self.move.components:
+            check_places(move, scan, target.tau)
+        self.acceptance.chunk_size(target.problem.size)
+        chains = integer("chains", self.chains, 1, "use 1 or more independent chains")
+        target.s_of_chains(chains)
+        for name, function in self.observe.items():
+            _check_observable(name, function, target)
+        return replace(
+            self,
+            chains=chains,
+            seed=integer("seed", self.seed, 0, "any whole number in range will do", 2**32 - 1),
+            burn_in=integer("burn_in", self.burn_in, 0, "use 0 for none"),
+            scan=scan,
+            keep_paths=bool(self.keep_paths),
+            devices=tuple(self.devices or jax.devices()),
+            ahead=integer("ahead", self.ahead, 1, "use 1 on a CPU, 4 to 8 on a GPU with few lanes", 64),
+            observe=dict(self.observe),
+        )
+
+    @property
+    def learn_until(self) -> int:
+        """The epoch until which acceptance tests adapt."""
+        return self.burn_in if self.burn_in > 0 else MAX_EPOCHS
+
+    def program(self, target: Target) -> Program:
+        """All that is compiled in, for settings that are `checked`."""
+        problem = target.problem
+        assert isinstance(self.scan, Scan)
+        return Program(
+            problem.loss,
+            problem.size,
+            target.tau,
+            self.move,
+            self.acceptance,
+            self.scan,
+            target.schedule,
+            looks_every(self.devices[0]),
+            self.ahead,
+        )
+
+
+def default_burn_in(epochs: int) -> int:
+    """A fifth."""
+    return epochs // 5
+
+
+def looks_every(device: jax.Device) -> int:
+    """A look at whether all lanes have arrived costs nothing on a CPU, but makes a GPU wait for its host."""
+    return 1 if device.platform == "cpu" else 16
+
+
+def _check_hashable(name: str, part: Any) -> None:
+    try:
+        hash(part)
+    except TypeError:
+        raise InputError(
+            f"{name} must be hashable, so that equal ones share a compilation, got {type(part).__name__}; make it a "
+            "dataclass(frozen=True)."
+        ) from None
+
+
+def _check_observable(name: Any, function: Any, target: Target) -> None:
+    require(
+        isinstance(name, str) and name.isidentifier() and name not in NAMES,
+        f"the name of a record must be a word that is not taken ({', '.join(NAMES)}), got {name!r}; choose another.",
+    )
+    like = jax.ShapeDtypeStruct((target.tau, target.problem.dim), jnp.float32)
+    try:
+        out = jax.eval_shape(lambda path: jnp.asarray(function(path)), like)
+    except Exception as error:
+        raise InputError(
+            f"observe['{name}'] failed on a path of shape {like.shape} with {first_line(error)}; use jax.numpy in it."
+        ) from error
+    is_number = out.shape == () and jnp.issubdtype(out.dtype, jnp.number) and out.dtype.kind != "c"
+    require(is_number, f"observe['{name}'] must return one real number, got {out}; reduce it over the path.")

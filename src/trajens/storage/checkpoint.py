@@ -1,0 +1,84 @@
+"""Checkpoints: arrays in a file that is either complete and correct, or not there.
+
+A checkpoint is a plain ``.npz`` that NumPy opens, with a SHA-256 over the names, types, shapes and bytes of all its
+arrays. It is written beside its place, flushed to the disk and renamed; the last two are kept, so a damaged one is no
+loss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trajens.errors import InputError
+from trajens.files import write_atomically
+
+Arrays = dict[str, np.ndarray]
+_KEPT = 2
+_DIGEST = "sha256"
+
+
+def save(folder: Path, epoch: int, arrays: Arrays) -> Path:
+    """Write the checkpoint of `epoch`; those before the last two are removed once it is in place."""
+    file = folder / f"checkpoint-{epoch:010d}.npz"
+    everything: dict[str, Any] = {**arrays, _DIGEST: np.array(_digest(arrays))}
+    write_atomically(file, lambda stream: np.savez(stream, allow_pickle=False, **everything))
+    for old in checkpoints(folder)[_KEPT:]:
+        with contextlib.suppress(OSError):
+            old.unlink()
+    return file
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a folder, newest first."""
+    return sorted(folder.glob("checkpoint-*.npz"), reverse=True)
+
+
+def load_newest(folder: Path) -> Arrays | None:
+    """The newest checkpoint that is whole, with a warning for every damaged one; None where there are none."""
+    files = checkpoints(folder)
+    for file in files:
+        try:
+            return load(file)
+        except Exception as error:  # whatever an archive of arbitrary bytes makes its reader raise
+            warnings.warn(f"the checkpoint '{file}' is damaged ({error}); going back to the one before.", stacklevel=2)
+    if files:
+        raise InputError(
+            f"'{folder}' must hold a checkpoint that can be read, got {len(files)} damaged ones; restore one from a "
+            "copy, or start again in a new directory."
+        )
+    return None
+
+
+def set_aside_newer(folder: Path, epoch: int) -> None:
+    """Rename the damaged checkpoints after that of `epoch`, so that they do not count as the last two."""
+    for file in checkpoints(folder):
+        if file.name > f"checkpoint-{epoch:010d}.npz":
+            with contextlib.suppress(OSError):
+                file.replace(file.with_name(f"damaged-{file.name}"))
+
+
+def load(file: Path) -> Arrays:
+    """The arrays of one checkpoint, or a ValueError if they are not those that were saved."""
+    with np.load(file, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    expected = str(arrays.pop(_DIGEST))
+    if _digest(arrays) != expected:
+        raise ValueError("its checksum does not match its content")
+    return arrays
+
+
+def _digest(arrays: Arrays) -> str:
+    hasher = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        hasher.update(f"{name} {array.dtype.str} {array.shape};".encode())
+        # As bytes without a copy; text and arrays without elements have no such view.
+        is_plain = array.dtype.kind in "biufc" and array.size > 0
+        hasher.update(array.reshape(-1).view(np.uint8).data if is_plain else array.tobytes())
+    return hasher.hexdigest()

@@ -1,0 +1,150 @@
+"""The directory of a run while it is written: what was asked for, records, paths, checkpoints, one process at a time.
+
+    config.toml       the options, resolved, where the run was started from the command line
+    plan.json         the epochs at which is recorded, those to come included
+    sessions.jsonl    one line for every start: versions, machine, command, first epoch
+    records.csv       one line per record and chain, only ever appended to (records.bin for thousands of chains)
+    history.bin       the path of every chain at every record, where that is kept
+    checkpoint-*.npz  the last two
+    lock              held by the process that writes
+
+A resumed run first cuts records and paths back to those its checkpoint knows of, and then writes the same again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trajens.errors import InputError, number, require
+from trajens.files import Lock, append, flush, storage_errors, write_atomically
+from trajens.records import Records
+from trajens.sampling.sampler import State
+from trajens.storage import checkpoint
+from trajens.storage.identity import machine
+from trajens.storage.standing import Standing
+from trajens.storage.stored import CONFIG, HISTORY, PLAN, SESSIONS, StoredRun
+
+CHECKPOINT_SECONDS = 5.0
+_COST = 20.0
+"""Time between two checkpoints, at least, in units of what the last one took: they cost a twentieth at most."""
+
+
+class RunDirectory:
+    """Where a run keeps what must not be lost; used as a context it is locked.
+
+    Parameters
+    ----------
+    path : str or Path
+        Made if it does not exist.
+    resume : bool
+        Go on with the run that is there. A new run is refused where there is one.
+    checkpoint_seconds : float
+        Time between two checkpoints, longer where they are large; written between blocks of about half a second.
+    config : str, optional
+        Text of ``config.toml``.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        resume: bool = False,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        config: str | None = None,
+    ):
+        self.path = Path(path)
+        self.resume = resume
+        self._seconds = number("checkpoint_seconds", checkpoint_seconds, "try 5", at_least=0.0)
+        self._config = config
+        self._lock = Lock(self.path / "lock")
+        self._saved, self._cost = 0.0, 0.0
+        self._identity = "{}"
+
+    def again(self) -> RunDirectory:
+        """The same directory, to go on with its run."""
+        return RunDirectory(self.path, True, self._seconds, None)
+
+    @property
+    def stored(self) -> StoredRun:
+        """The run that is there."""
+        return StoredRun(self.path)
+
+    def __enter__(self) -> RunDirectory:
+        with storage_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            is_free = self._lock.take()
+        require(
+            is_free,
+            f"'{self.path}' must be used by one process at a time, got a second one; wait for the other or choose "
+            "another directory.",
+        )
+        if not self.resume and self.stored.is_begun:
+            self.__exit__()
+            raise InputError(
+                f"out must be a new or empty directory, got '{self.path}', which holds a run; continue it with "
+                f"'trajens resume {self.path}' (RunDirectory(path, resume=True) in Python) or choose another name."
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def restore(self, like: State, identity: Callable[[], dict[str, Any]]) -> tuple[Standing, Records] | None:
+        """The run as its newest whole checkpoint knows it, or None if there is none yet.
+
+        `like` is a state of the same shapes; `identity()` must be what the run was begun with.
+        """
+        stored = self.stored
+        if not stored.has_checkpoint:
+            return None
+        stored.require_same(identity())
+        standing = stored.standing(like)
+        return standing, stored.records_until(standing.recorded)
+
+    def begin(self, standing: Standing, identity: dict[str, Any]) -> None:
+        """Note who goes on from where, and forget what comes after."""
+        self._identity = json.dumps(identity)
+        stored = self.stored
+        if self.resume and stored.has_checkpoint:
+            require(
+                stored.epoch == standing.epoch,
+                f"a run must go on from its last state, got epoch {standing.epoch} where '{self.path}' is at "
+                f"{stored.epoch}; resume the directory instead.",
+            )
+            checkpoint.set_aside_newer(self.path, stored.epoch)
+        if self._config is not None and not (self.resume and stored.config is not None):
+            write_atomically(self.path / CONFIG, self._config.encode())
+        write_atomically(self.path / PLAN, json.dumps(standing.marks.tolist()).encode())
+        session = {"epoch": standing.epoch, "seed": identity.get("seed"), **machine()}
+        with storage_errors(self.path):
+            stored.record_file.cut(standing.recorded, int(standing.state.path.shape[0]))
+            stored.history_rows.cut(standing.recorded)
+            append(self.path / SESSIONS, (json.dumps(session) + "\n").encode())
+        self._saved = time.monotonic()
+
+    def append(self, record: Records, paths: np.ndarray | None = None) -> None:
+        """Add one record (chains, 1), and the paths (chains, tau, dim) that belong to it."""
+        if paths is not None:
+            with storage_errors(self.path / HISTORY):
+                self.stored.history_rows.append(paths)
+        self.stored.record_file.append(record)
+
+    def is_due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        return time.monotonic() - self._saved >= max(self._seconds, _COST * self._cost)
+
+    def save(self, standing: Standing) -> None:
+        """Write a checkpoint; the records and paths it counts are on the disk before it."""
+        begin = time.monotonic()
+        self.stored.record_file.flush()
+        if (self.path / HISTORY).exists():
+            with storage_errors(self.path / HISTORY):
+                flush(self.path / HISTORY)
+        checkpoint.save(self.path, standing.epoch, {**standing.packed(), "identity": np.array(self._identity)})
+        self._saved = time.monotonic()
+        self._cost = self._saved - begin

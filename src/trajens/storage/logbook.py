@@ -1,0 +1,79 @@
+"""What a run writes down while it goes on: records and paths, in memory and, where it has one, in its directory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trajens.records import Records, joined
+from trajens.sampling.recording import Used
+from trajens.storage.directory import RunDirectory
+from trajens.storage.standing import Standing
+
+
+class Logbook:
+    """Records so far, paths so far where they are kept, and the directory where all of it is safe.
+
+    Parameters
+    ----------
+    records : Records
+        Those of the run before.
+    history : (chains, records, tau, dim), optional
+        Its paths at them, where they are kept in memory.
+    out : RunDirectory, optional
+    keep_paths : bool
+        In memory without `out`, else on disk only.
+    """
+
+    def __init__(self, records: Records, history: np.ndarray | None, out: RunDirectory | None, keep_paths: bool):
+        self._tables = [records] if records else []
+        self._history = history
+        self._out, self._keep_paths = out, keep_paths
+
+    def begin(self, standing: Standing, identity: dict[str, Any]) -> None:
+        """Before the first epoch."""
+        if self._out is not None:
+            self._out.begin(standing, identity)
+        elif self._keep_paths:
+            # In one piece: a list of paths would be held twice while it is joined.
+            chains, *shape = standing.state.path.shape
+            pages = np.empty((chains, len(standing.marks), *shape), np.float32)
+            if self._history is not None:
+                pages[:, : standing.recorded] = self._history
+            self._history = pages
+
+    def add(self, number: int, record: Records, paths: Any) -> None:
+        """Write down record `number`."""
+        self._tables.append(record)
+        kept = np.asarray(paths) if self._keep_paths else None
+        if self._out is not None:
+            self._out.append(record, kept)
+        elif kept is not None:
+            assert self._history is not None
+            self._history[:, number] = kept
+
+    def save(self, standing: Standing, is_due: bool = True) -> None:
+        """Write a checkpoint: now, or if it is time for one."""
+        if self._out is not None and (is_due or self._out.is_due()):
+            self._out.save(standing)
+
+    @property
+    def last(self) -> Records | None:
+        """The table that ends with the last record."""
+        return self._tables[-1] if self._tables else None
+
+    @property
+    def used(self) -> Used:
+        """Evaluations up to the last record."""
+        last = self.last
+        return Used() if last is None else Used(last["data_used"][:, -1], last["data_measured"][:, -1])
+
+    @property
+    def records(self) -> Records:
+        """All records."""
+        return joined(self._tables)
+
+    def history(self, recorded: int) -> np.ndarray | None:
+        """The paths at all records that are held in memory."""
+        return None if self._history is None else self._history[:, :recorded]

@@ -1,0 +1,116 @@
+"""Where a run stands: all that is needed to go on with it, as one object and as the arrays of a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from trajens.sampling.sampler import State
+from trajens.sampling.tally import Tally, empty_tally
+from trajens.storage.checkpoint import Arrays
+
+FORMAT = 2
+"""Of checkpoints; another number means that a run can be read, but not continued."""
+
+_STATE, _PENDING = "state", "pending"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A run at one moment.
+
+    Attributes
+    ----------
+    state : State
+    epoch : int
+        Epochs done.
+    marks : (records,)
+        The epochs at which is recorded, those to come included.
+    recorded : int
+        Records made.
+    pending : Tally or None
+        What was counted since the last record.
+    seconds : float
+        Time spent sampling.
+    """
+
+    state: State
+    epoch: int
+    marks: np.ndarray
+    recorded: int = 0
+    pending: Tally | None = None
+    seconds: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last mark has been reached and recorded."""
+        return self.recorded >= len(self.marks)
+
+    def packed(self) -> Arrays:
+        """The arrays of a checkpoint."""
+        return {
+            **_packed(_STATE, self.state),
+            **({} if self.pending is None else _packed(_PENDING, self.pending)),
+            "is_pending": np.array(self.pending is not None),
+            "epoch": np.array(self.epoch),
+            "marks": self.marks,
+            "recorded": np.array(self.recorded),
+            "seconds": np.array(self.seconds),
+            "format": np.array(FORMAT),
+        }
+
+
+def unpacked(arrays: Arrays, like: State) -> Standing:
+    """What `packed` made arrays of; `like` is a state of the same shapes."""
+    pending = _unpacked(_PENDING, empty_tally(1), arrays) if bool(arrays["is_pending"]) else None
+    return Standing(
+        _unpacked(_STATE, like, arrays),
+        epoch_of(arrays),
+        arrays["marks"],
+        recorded_of(arrays),
+        pending,
+        seconds_of(arrays),
+    )
+
+
+def format_of(arrays: Arrays) -> int:
+    """The format of a checkpoint."""
+    return int(arrays.get("format", 1))
+
+
+def paths_of(arrays: Arrays) -> np.ndarray:
+    """The paths (chains, tau, dim) in a checkpoint."""
+    return arrays[f"{_STATE}.path"]
+
+
+def with_paths(arrays: Arrays, paths: np.ndarray) -> Arrays:
+    """A checkpoint with other paths, for instance in half precision."""
+    return {**arrays, f"{_STATE}.path": paths}
+
+
+def epoch_of(arrays: Arrays) -> int:
+    """The epoch of a checkpoint."""
+    return int(arrays["epoch"])
+
+
+def recorded_of(arrays: Arrays) -> int:
+    """Records made before a checkpoint."""
+    return int(arrays["recorded"])
+
+
+def seconds_of(arrays: Arrays) -> float:
+    """Time spent sampling before a checkpoint."""
+    return float(arrays["seconds"])
+
+
+def _packed(prefix: str, tree: Any) -> Arrays:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def _unpacked(prefix: str, like: Any, arrays: Arrays) -> Any:
+    leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+    return jax.tree.unflatten(structure, [arrays[prefix + jax.tree_util.keystr(path)] for path, _ in leaves])

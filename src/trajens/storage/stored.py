@@ -1,0 +1,223 @@
+"""A run at rest. Reading it changes nothing in its directory."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trajens.errors import InputError, require
+from trajens.records import Records, has_summary, num_records, summarise
+from trajens.sampling.recording import REASONS
+from trajens.sampling.sampler import State
+from trajens.storage import checkpoint
+from trajens.storage.identity import require_same
+from trajens.storage.record_file import RecordFile
+from trajens.storage.rows import Rows
+from trajens.storage.standing import (
+    FORMAT,
+    Standing,
+    epoch_of,
+    format_of,
+    paths_of,
+    recorded_of,
+    seconds_of,
+    unpacked,
+)
+
+CONFIG, PLAN, SESSIONS, HISTORY = "config.toml", "plan.json", "sessions.jsonl", "history.bin"
+
+
+class StoredRun:
+    """The run in a directory, as its newest whole checkpoint knows it.
+
+    Parameters
+    ----------
+    path : str or Path
+        Directory of a run that was made with ``out=`` or ``--out``. It is read when it is asked for something, and
+        what was read is kept: for a later state of a run that goes on, make another.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.record_file = RecordFile(self.path)
+        self.history_rows = Rows(self.path / HISTORY)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there are records or a checkpoint."""
+        return self.record_file.exists() or self.has_checkpoint
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether something was saved."""
+        return bool(checkpoint.checkpoints(self.path))
+
+    @cached_property
+    def config(self) -> dict[str, Any] | None:
+        """The options it was started with on the command line; None for a run made in Python."""
+        file = self.path / CONFIG
+        return read_toml(file) if file.is_file() else None
+
+    @cached_property
+    def records(self) -> Records:
+        """All records as arrays (chains, records), see `trajens.Run`."""
+        return self.record_file.read()
+
+    def records_until(self, recorded: int) -> Records:
+        """The first `recorded` records, which must be there."""
+        if recorded == 0:
+            return {}
+        file, chains = self.record_file.file, self.chains
+        found = self.records["epoch"].shape if self.records else (chains, 0)
+        require(
+            found[0] == chains and found[1] >= recorded,
+            f"'{file}' must hold the {recorded} records of {chains} chains that its checkpoint counts, got {found[1]}; "
+            "restore it from a copy, or start again in a new directory.",
+        )
+        return {name: values[:, :recorded] for name, values in self.records.items()}
+
+    @cached_property
+    def paths(self) -> np.ndarray:
+        """The last path of every chain, (chains, tau, dim)."""
+        return paths_of(self.arrays).astype(np.float32)
+
+    @property
+    def history(self) -> np.ndarray | None:
+        """The path of every chain at every record, (chains, records, tau, dim), mapped from the disk; or None."""
+        if not self.history_rows.file.exists():
+            return None
+        rows = self.history_rows.read()[: num_records(self.records)]
+        return rows.swapaxes(0, 1)
+
+    @property
+    def chains(self) -> int:
+        """Independent chains."""
+        return int(paths_of(self.arrays).shape[0])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch the run has reached."""
+        return epoch_of(self.arrays)
+
+    @property
+    def recorded(self) -> int:
+        """Records that belong to the state it is at."""
+        return recorded_of(self.arrays)
+
+    @cached_property
+    def marks(self) -> np.ndarray:
+        """The epochs at which is recorded, those to come included."""
+        plan = _read_plan(self.path / PLAN)
+        if not self.has_checkpoint:
+            return plan
+        # The plan knows of an extension before any checkpoint does.
+        marks, recorded = self.arrays["marks"], self.recorded
+        is_longer = len(plan) > len(marks) and bool((plan[:recorded] == marks[:recorded]).all())
+        return plan if is_longer else marks
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch the run is meant to reach; 0 if it was not begun."""
+        return int(max(self.marks, default=0))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has reached it."""
+        return self.has_checkpoint and self.epoch >= self.last_epoch
+
+    @property
+    def seconds(self) -> float:
+        """Time spent sampling, in all its sessions."""
+        return seconds_of(self.arrays)
+
+    @property
+    def burn_in(self) -> int:
+        """Epochs left out of averages."""
+        return int(self.identity["burn_in"])
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What must not change when the run is resumed."""
+        return dict(json.loads(str(self.arrays["identity"])))
+
+    @property
+    def model(self) -> dict[str, Any] | None:
+        """The description of its model, `trajens.models.described`; None for a problem of one's own."""
+        if self.config is not None:
+            return self.config if "model" in self.config else None
+        return self.identity.get("model")
+
+    @cached_property
+    def sessions(self) -> list[dict[str, Any]]:
+        """Every start: versions, machine, command, first epoch."""
+        try:
+            return [json.loads(line) for line in (self.path / SESSIONS).read_text().splitlines()]
+        except (OSError, ValueError) as error:
+            raise InputError(f"'{self.path / SESSIONS}' must hold the sessions of a run, got {error}.") from None
+
+    def summary(self, chains: Any = None) -> dict[str, Any]:
+        """Plain numbers over the epochs after burn-in; see `trajens.Run.summary`."""
+        records = self.records_until(self.recorded)
+        return summary_of(records, self.burn_in, self.epoch, self.seconds, chains)
+
+    def require_same(self, identity: dict[str, Any]) -> None:
+        """Refuse if the run is another than the one of `identity`, or of a version that cannot be continued."""
+        require(
+            format_of(self.arrays) == FORMAT,
+            f"'{self.path}' must be of this version of trajens to be continued, got an earlier one; it can be read, "
+            f"and a new run can start from its paths: --initial {self.path}, or initial=StoredRun(path).paths.",
+        )
+        require_same(self.identity, identity, self.path)
+        is_single = paths_of(self.arrays).dtype == np.float32
+        require(is_single, f"'{self.path}' must hold paths in single precision, got others; start a new run from them.")
+
+    def standing(self, like: State) -> Standing:
+        """All that is needed to go on with it; `like` is a state of the same shapes."""
+        found = unpacked(self.arrays, like)
+        return Standing(found.state, found.epoch, self.marks, found.recorded, found.pending, found.seconds)
+
+    @cached_property
+    def arrays(self) -> checkpoint.Arrays:
+        """The newest whole checkpoint, as it is stored."""
+        require(self.path.is_dir(), f"directory must be that of a run, got '{self.path}'; check the spelling.")
+        arrays = checkpoint.load_newest(self.path)
+        require(arrays is not None, f"'{self.path}' must hold a checkpoint, got none; is it the directory of a run?")
+        assert arrays is not None
+        return arrays
+
+    def __repr__(self) -> str:
+        return f"StoredRun({str(self.path)!r})"
+
+
+def summary_of(records: Records, burn_in: int, epochs: int, seconds: float, chains: Any = None) -> dict[str, Any]:
+    """`summarise` for all chains or those in `chains`, with what a run knows besides its records."""
+    require(
+        has_summary(records, burn_in),
+        f"a summary needs a record after burn-in ({burn_in}), got {epochs} epochs; extend it.",
+    )
+    select = slice(None) if chains is None else np.atleast_1d(chains)
+    chosen = {name: values[select] for name, values in records.items()}
+    return {**summarise(chosen, burn_in, REASONS), "epochs": epochs, "burn_in": burn_in, "seconds": seconds}
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """The options in a TOML file; a dash in a name may stand for an underscore."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"config must be a file that can be read, got '{file}': {error.strerror}; check it.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"config must be TOML, got '{file}': {error}; write lines like tau = 8.") from None
+    return {name.replace("-", "_"): value for name, value in table.items()}
+
+
+def _read_plan(file: Path) -> np.ndarray:
+    try:
+        return np.array(json.loads(file.read_text()), np.int64)
+    except (OSError, ValueError, TypeError):
+        return np.zeros(0, np.int64)
