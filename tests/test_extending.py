@@ -253,7 +253,7 @@ class TooFarApart(tj.Move):
         return tau + 1
 
     def propose(self, key, path, site, law):
-        return Proposal(path[site.first][None], 0.0)
+        return tj.moves.Proposal(path[site.first][None], 0.0)
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ class Thawed(tj.Move):
     """A dataclass that is not frozen has no hash."""
 
     def propose(self, key, path, site, law):
-        return Proposal(path[site.first][None], 0.0)
+        return tj.moves.Proposal(path[site.first][None], 0.0)
 
 
 @pytest.mark.parametrize(
