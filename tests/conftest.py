@@ -1,11 +1,17 @@
 """Four virtual CPU devices, so that every run in the tests is a sharded one."""
 
 import os
+import shutil
+import tempfile
 
 import jax
 import pytest
 
 jax.config.update("jax_num_cpu_devices", 4)
+
+
+COMPILED = "TRAJENS_TESTS_COMPILED"
+"""Variable with the folder where the workers of one session leave the programs they compiled for each other."""
 
 
 def pytest_configure(config):
@@ -19,6 +25,13 @@ def pytest_configure(config):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1".strip()
         os.environ["JAX_PLATFORMS"] = "cpu"
         jax.config.update("jax_platforms", "cpu")
+        if COMPILED not in os.environ:
+            # A variable, which workers inherit; not one of JAX, so that processes under test do as they would alone.
+            os.environ[COMPILED] = tempfile.mkdtemp(prefix="trajens-compiled-")
+            config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(COMPILED), ignore_errors=True))
+        jax.config.update("jax_compilation_cache_dir", os.environ[COMPILED])
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 @pytest.fixture

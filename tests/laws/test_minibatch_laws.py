@@ -70,6 +70,7 @@ def test_full_data_barker_has_no_bias():
     assert abs(bias) < Z * error
 
 
+@pytest.mark.slow
 def test_the_papers_scheme_samples_a_colder_law():
     # Without the finite-population factor it reads too much noise into Delta*.
     bias, error, _ = relative_bias(tj.paper_test(16), epochs=12_000, chains=512)
@@ -77,6 +78,7 @@ def test_the_papers_scheme_samples_a_colder_law():
     assert -0.050 < bias < -0.008
 
 
+@pytest.mark.slow
 def test_stopping_by_the_estimated_noise_samples_a_hotter_law():
     # The factor and the table are right, yet growing until the estimate is low selects low estimates.
     bias, error, _ = relative_bias(tj.MinibatchBarker(16), epochs=12_000, chains=512)

@@ -20,13 +20,11 @@ import numpy as np
 
 import trajens as tj
 from trajens.datasets import Labelled
-from trajens.ensemble import Ensemble, scores
+from trajens.ensemble import Ensemble, model_of
 from trajens.errors import require
 from trajens.experiments import Experiment, resolve
 from trajens.figures.frame import Show
 from trajens.files import write_atomically
-from trajens.models import described
-from trajens.models.base import Model
 from trajens.records import Records
 
 _SIDE = 7
@@ -137,18 +135,10 @@ def evaluated(folder: Path, setup: Setup) -> list[dict[str, Any]]:
         kept = json.loads(file.read_text())
         if kept["epoch"] == epoch and len(kept["chains"]) == len(paths):
             return list(kept["chains"])
-    x, y = test_data(setup)
-    # All models as one ensemble: it is compiled once.
-    everyone = Ensemble(model_of(stored), paths.reshape(-1, paths.shape[-1])).member_proba(x)
-    found = [scores(members, y) for members in np.split(everyone, len(paths))]
+    model, (x, y) = model_of(stored), test_data(setup)
+    found = [Ensemble(model, path).evaluate(x, y) for path in paths]
     write_atomically(file, json.dumps({"epoch": epoch, "chains": found}).encode())
     return found
-
-
-def model_of(stored: tj.StoredRun) -> Model:
-    """The network of a run."""
-    require(stored.model is not None, f"'{stored.path}' must be a run of a network, got none; remove it.")
-    return described(stored.model or {})
 
 
 def test_data(setup: Setup) -> Labelled:
