@@ -27,7 +27,7 @@ Loss = Callable[[jax.Array, Any], jax.Array]
 class PairLoss(Protocol):
     """A loss with an implementation of its own for pairs of models.
 
-    `__call__` stays the definition: it is what `reference_losses`, ensembles and the check on resuming use. Losses
+    `__call__` stays the definition: it is what `reference_losses` and every platform without a kernel use. Losses
     should be hashable and equal where they mean the same (frozen dataclasses are), so that they share a compilation.
     """
 

@@ -170,7 +170,7 @@ def _check_loss(loss: Loss, data: Any, dim: int) -> None:
 
 def _check_pairs(loss: PairLoss, data: Any, dim: int) -> None:
     """Refuse an implementation for pairs of models that gives another shape than the sampler asks for."""
-    lanes, m = 3, 2
+    lanes, m = 3, 4
     like = jax.ShapeDtypeStruct
     shapes = like((lanes, 2, dim), jnp.float32), like((lanes, m), jnp.int32), like((lanes,), jnp.bool_)
     try:

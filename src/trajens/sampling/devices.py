@@ -113,7 +113,9 @@ class Sampler:
         examples = integer("examples", examples, 1, "leave it out for the usual number", size)
         observe = tuple(self.settings.observe.items())
         measured = _measure(self.program, self._mesh, self._inputs, state, np.int32(epoch), examples, observe)
-        return jax.tree.map(np.asarray, measured)  # type: ignore[no-any-return]
+        here: Measurement = jax.tree.map(np.asarray, measured)
+        # JAX sorts dictionaries; records keep the order they were asked for in.
+        return here._replace(observed={name: here.observed[name] for name, _ in observe})
 
 
 @partial(jax.jit, static_argnums=1)

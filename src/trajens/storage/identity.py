@@ -127,6 +127,6 @@ def _are_close(before: Any, now: list[float | None]) -> bool:
     if not isinstance(before, list) or len(before) != len(now):
         return False
     a, b = (np.array([np.nan if value is None else value for value in values], float) for values in (before, now))
-    scale = max(float(np.nanmax(np.abs(a))) if np.isfinite(a).any() else 0.0, 1e-30)
+    scale = max(float(np.nanmedian(np.abs(a))) if np.isfinite(a).any() else 0.0, 1e-30)
     # A loss that jumps may differ in a few examples on another platform; another loss differs in most.
     return bool(np.isclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE * scale, equal_nan=True).mean() >= _AGREEING)

@@ -57,7 +57,10 @@ class Rows:
             fields = np.dtype(dtype if isinstance(dtype, str) else [(str(n), str(t)) for n, t in dtype])
             if fields.hasobject or not line.endswith(b"\n"):
                 raise ValueError("a header that is cut off or of another kind")
-            return len(line), tuple(int(n) for n in header["shape"]), fields
+            shape = tuple(int(n) for n in header["shape"])
+            if any(n < 0 for n in shape):
+                raise ValueError("a negative shape")
+            return len(line), shape, fields
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"'{self.file}' must begin with a line that says what its rows are, got {error}; restore a copy."
