@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict, check_chunk
+from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict, check_chunk, given_chunk
 from trajens.randomness import logistic, uniform
 
 
@@ -29,6 +29,9 @@ class FullData(AcceptanceTest):
 
     chunk: int | None = None
     takes_all_data = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "chunk", given_chunk(self.chunk))
 
     def chunk_size(self, size: int) -> int:
         return min(size, 1024) if self.chunk is None else check_chunk(self.chunk, size)
