@@ -22,11 +22,11 @@ demo: install
 	$(BIN)/trajens picture demo/run --out demo/mnist.png
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 # What takes long: figures at their quick scale, biases to a tenth of a per cent, many kills.
 test-slow: install
-	$(BIN)/python -m pytest -n $(JOBS) -m slow
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 
 lint: install
 	$(BIN)/ruff check .

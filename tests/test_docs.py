@@ -33,7 +33,10 @@ def sections():
         before = blocks(first, "python")
         for section in rest:
             if code := blocks(section, "python"):
-                yield pytest.param("\n".join(before + code), id=f"{name_of(page)}: {section.splitlines()[0]}")
+                # Those on extending have their twins in test_extending.py.
+                marks = [pytest.mark.slow] if page.parent.name == "extending" else []
+                name = f"{name_of(page)}: {section.splitlines()[0]}"
+                yield pytest.param("\n".join(before + code), id=name, marks=marks)
 
 
 def hook(name):

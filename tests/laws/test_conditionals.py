@@ -135,8 +135,15 @@ def flat_problem():
     return tj.datasets.perceptron(size=16).problem()
 
 
-@pytest.mark.parametrize("test", [tj.Metropolis(), tj.Penalty(8)], ids=["metropolis", "penalty"])
-@pytest.mark.parametrize("scan", ["random", "checkerboard"])
+@pytest.mark.parametrize(
+    ("scan", "test"),
+    [
+        ("random", tj.Metropolis()),
+        ("checkerboard", tj.Penalty(8)),
+        pytest.param("random", tj.Penalty(8), marks=pytest.mark.slow),
+        pytest.param("checkerboard", tj.Metropolis(), marks=pytest.mark.slow),
+    ],
+)
 def test_without_tilt_everything_is_accepted_and_increments_are_normal(scan, test):
     target = tj.Target(flat_problem(), tau=6, sigma=SIGMA, s=0.0)
     run = tj.sample(

@@ -59,7 +59,7 @@ def test_a_pooled_plan_takes_equal_batches_and_samples_the_same_law():
     shared = test.view(plan)
     np.testing.assert_array_equal(shared.variance, [[2.0, 2.0], [8.0, 8.0]])
     assert (np.asarray(shared.seen) > 0).all()
-    bias, error, _ = relative_bias(test, epochs=8000, chains=1024)
+    bias, error, _ = relative_bias(test, epochs=8000, chains=512)
     assert error < 0.004
     assert abs(bias) < Z * error
 

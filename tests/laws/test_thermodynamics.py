@@ -7,7 +7,8 @@ import trajens as tj
 from tests.monte_carlo import Z, z_scores
 
 
-@pytest.mark.parametrize("prior", [None, pytest.param(0.6, marks=pytest.mark.slow)], ids=["flat", "gaussian"])
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", [None, 0.6], ids=["flat", "gaussian"])
 def test_log_z_by_thermodynamic_integration_is_the_closed_form(prior):
     data = tj.datasets.perceptron(seed=2, size=64, noise=0.2)
     tau, sigma, low, high = 4, 0.2, 2.0, 200.0
