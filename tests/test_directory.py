@@ -158,7 +158,7 @@ def test_an_extension_is_remembered_before_and_after_its_checkpoints(tmp_path, s
 def test_a_larger_number_of_epochs_needs_no_other_settings(tmp_path):
     settings = {name: value for name, value in SETTINGS.items() if name != "burn_in"}
     tj.sample(TARGET, 400, out=tmp_path / "a", **settings)
-    assert tj.sample(TARGET, 600, out=again(tmp_path / "a"), **settings).settings.burn_in == 80
+    assert tj.sample(TARGET, 600, out=again(tmp_path / "a"), **settings).settings.burn_in == 300
 
 
 @pytest.mark.parametrize("damage", [b"\xff\xfe", b"x,y\n1,2\n", b"\0" * 300, b"chain,epoch\n0,a\n"])

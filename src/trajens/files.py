@@ -47,6 +47,13 @@ def write_atomically(file: Path, content: bytes | Callable[[IO[bytes]], None]) -
         _flush_folder(file.parent)
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove what `write_atomically` leaves beside its files when its process is killed."""
+    for file in folder.glob(".*-????????"):
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
 def append(file: Path, content: bytes | memoryview) -> None:
     """Write at the end of a file; a kill leaves all of it or a part that a reader can tell by its length."""
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
@@ -89,7 +96,20 @@ class Lock:
             os.close(handle)
             return False
         self._handle = handle
+        if not self.is_held():
+            # Somebody removed the file between the two calls: what was locked has no name any more.
+            self.release()
+            return False
         return True
+
+    def is_held(self) -> bool:
+        """Whether it was taken, and the file at its place is still the one that was."""
+        if self._handle is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._handle), os.stat(self._path))
+        except OSError:
+            return False
 
     def release(self) -> None:
         """Let go of it, if it is held."""

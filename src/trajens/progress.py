@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from typing import NamedTuple
@@ -51,11 +52,17 @@ class ProgressBar:
         self._losses: list[tuple[int, float]] = []
         self._curve = curve
         self._written = time.monotonic()
-        self._live = Live(self._bar, console=console) if console.is_terminal else None
+        is_live = console.is_terminal and not console.is_dumb_terminal
+        self._live = Live(self._bar, console=console) if is_live else None
         if self._live is not None:
             self._live.start()
 
     def __call__(self, now: Progress) -> None:
+        """Show it; a stream that was closed, as by ``2>&1 | head``, ends no run."""
+        with contextlib.suppress(OSError, ValueError):
+            self._show(now)
+
+    def _show(self, now: Progress) -> None:
         speed = (now.epoch - self._first) / max(now.seconds, 1e-9)
         chains = f" x {now.chains}" if now.chains > 1 else ""
         numbers = (
@@ -74,7 +81,8 @@ class ProgressBar:
     def close(self) -> None:
         """Leave the bar as it stands."""
         if self._live is not None:
-            self._live.stop()
+            with contextlib.suppress(OSError, ValueError):
+                self._live.stop()
 
     def _write_line(self, now: Progress, speed: float, numbers: str) -> None:
         if now.epoch < self._epochs and time.monotonic() - self._written < _LINE_SECONDS:

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from trajens.acceptance import AcceptanceTest
-from trajens.errors import InputError, integer
+from trajens.errors import InputError, StorageError, integer
 from trajens.moves import Proposer
 from trajens.progress import Progress, ProgressBar
 from trajens.records import Records, num_records, warn_if_not_finite
@@ -27,6 +27,7 @@ from trajens.sampling.recording import record, total
 from trajens.sampling.sampler import State, state_like
 from trajens.sampling.settings import MAX_EPOCHS, Observable, Settings, default_burn_in
 from trajens.scan import Scan
+from trajens.schedule import require_valid, settled
 from trajens.storage.directory import RunDirectory
 from trajens.storage.identity import identity_of
 from trajens.storage.logbook import Logbook
@@ -157,8 +158,8 @@ def sample(
         Independent chains; they run in one compiled program, spread over the devices JAX sees.
     seed : int in 0..2**32 - 1
     burn_in : int, optional
-        Epochs left out of `Run.summary`; default a fifth. Tests that adapt do so until then; with 0 they adapt
-        throughout.
+        Epochs left out of `Run.summary`; default a fifth, or as long as a schedule of s needs to settle. Tests that
+        adapt do so until then; with 0 they adapt throughout.
     move : Move or Mixture
         Default ``SingleSite()``, which redraws all of few parameters and a quarter of many.
     acceptance : AcceptanceTest
@@ -197,6 +198,8 @@ def sample(
     directory = RunDirectory(out) if isinstance(out, (str, Path)) else out
     if burn_in is None and directory is not None and directory.resume and directory.stored.has_checkpoint:
         burn_in = directory.stored.burn_in
+    if burn_in is None:
+        burn_in = max(default_burn_in(epochs), settled(target.schedule, epochs))
     given: dict[str, Any] = {
         "move": move,
         "acceptance": _renamed(acceptance, test),
@@ -206,13 +209,14 @@ def sample(
     settings = Settings(
         chains=chains,
         seed=seed,
-        burn_in=default_burn_in(epochs) if burn_in is None else burn_in,
+        burn_in=burn_in,
         scan=scan,
         keep_paths=keep_paths,
         ahead=ahead,
         **{name: value for name, value in given.items() if value is not None},
     ).checked(target)
     plan = marks.planned(epochs, settings.burn_in, records)
+    require_valid(target.schedule, plan)
     require_room(target, settings, 0 if directory is not None else len(plan))
     with directory or nullcontext():
         run = None if directory is None or not directory.resume else _restored(target, settings, directory)
@@ -230,30 +234,43 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     if run.is_complete:
         return run
     sampler = Sampler(run.target, run.settings) if sampler is None else sampler
-    blocks, began = Blocks(sampler.program), time.perf_counter() - run.seconds
     log = Logbook(run.records, run.kept, run.out, run.settings.keep_paths)
-    now = replace(run.standing, state=sampler.place(run.state))
+    now = first = replace(run.standing, state=sampler.place(run.state))
     log.begin(now, {} if run.out is None else identity_of(run.target, run.settings))
-    is_stopped = False
-    with _shown(progress, now) as show:
-        for mark in now.marks[now.recorded :]:
-            while now.epoch < mark and not is_stopped:
-                now = replace(_advanced(now, sampler, blocks, int(mark)), seconds=time.perf_counter() - began)
-                is_stopped = stop is not None and stop()
-                if now.epoch < mark and not is_stopped:
-                    show(now, log, run.seconds)
-                    log.save(now, is_due=False)
-            if now.epoch < mark:
-                break
-            now = replace(_recorded(now, sampler, log), seconds=time.perf_counter() - began)
-            show(now, log, run.seconds)
-            log.save(now, is_due=False)
-            if is_stopped:
-                break
+    try:
+        with _shown(progress, now) as show:
+            for now in _standings(first, sampler, log, stop):
+                show(now, log, run.seconds)
+                log.save(now, is_due=False)
+    except KeyboardInterrupt:
+        warnings.warn(f"interrupted at epoch {now.epoch}: this is the run up to there; extend it.", stacklevel=3)
+    except StorageError:
+        raise
+    except BaseException:
+        # Whatever it was, what has been sampled is not lost by it.
+        log.save(now)
+        raise
     log.save(now)
-    records = log.records
+    records = {name: values[:, : now.recorded] for name, values in log.records.items()}
     warn_if_not_finite(records, num_records(run.records))
     return replace(run, standing=now, records=records, kept=log.history(now.recorded))
+
+
+def _standings(now: Standing, sampler: Sampler, log: Logbook, stop: Callable[[], bool] | None) -> Iterator[Standing]:
+    """Where a run stands after every block and after every record."""
+    blocks, began = Blocks(sampler.program), time.perf_counter() - now.seconds
+    for mark in now.marks[now.recorded :]:
+        is_stopped = False
+        while now.epoch < mark and not is_stopped:
+            now = replace(_advanced(now, sampler, blocks, int(mark)), seconds=time.perf_counter() - began)
+            is_stopped = stop is not None and stop()
+            if now.epoch < mark:
+                yield now
+        if now.epoch == mark:
+            now = replace(_recorded(now, sampler, log), seconds=time.perf_counter() - began)
+            yield now
+        if is_stopped:
+            return
 
 
 def _advanced(now: Standing, sampler: Sampler, blocks: Blocks, mark: int) -> Standing:

@@ -19,6 +19,8 @@ import numpy as np
 from trajens.errors import InputError, first_line, integer, number, pairs_of, require
 
 Schedule = Callable[[jax.Array], jax.Array]
+_LARGEST = 1e15
+_LOOKS = 1001
 _ADVICE = "s multiplies the mean loss, try 1 to 1000"
 
 
@@ -111,5 +113,39 @@ def split(s: Any) -> tuple[np.ndarray, Schedule | None]:
     return values.astype(np.float32), None
 
 
+def values_at(schedule: Schedule, epochs: np.ndarray) -> np.ndarray:
+    """The tilt at every one of `epochs`."""
+    return np.asarray(jax.vmap(lambda epoch: jnp.asarray(schedule(epoch), jnp.float32))(jnp.asarray(epochs, jnp.int32)))
+
+
+def require_valid(schedule: Schedule | None, epochs: np.ndarray) -> None:
+    """Refuse a schedule that is negative or not finite at one of `epochs`."""
+    if schedule is None:
+        return
+    values = values_at(schedule, epochs)
+    bad = ~(np.isfinite(values) & (values >= 0) & (values <= _LARGEST))
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise InputError(
+            f"s(epoch) must be a finite number >= 0 at every epoch, got {values[first]:g} at epoch {epochs[first]}; "
+            "check the schedule."
+        )
+
+
+def settled(schedule: Schedule | None, epochs: int) -> int:
+    """The epoch from which on s stays as it is; 0 for a fixed s, and for one that changes until the end."""
+    if schedule is None:
+        return 0
+    if isinstance(schedule, Ramp):
+        last = schedule.epochs
+    elif isinstance(schedule, Steps):
+        last = schedule.epochs[-1]
+    else:
+        looked = np.unique(np.linspace(0, epochs, _LOOKS).astype(np.int64))
+        changes = np.flatnonzero(np.diff(values_at(schedule, looked)) != 0)
+        last = int(looked[changes[-1] + 1]) if len(changes) else 0
+    return last if last < epochs else 0
+
+
 def _tilt(name: str, value: float) -> float:
-    return number(name, value, _ADVICE, at_least=0.0, at_most=1e15)
+    return number(name, value, _ADVICE, at_least=0.0, at_most=_LARGEST)

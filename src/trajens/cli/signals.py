@@ -1,7 +1,8 @@
-"""Stopping a run from outside: SIGINT, SIGTERM and SIGUSR1 let the current block finish; a second SIGINT does not."""
+"""Stopping a run from outside: SIGINT, SIGTERM, SIGUSR1 and SIGHUP let a block finish; a second SIGINT does not."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -14,7 +15,7 @@ STOPPED = 75
 """Exit code of a run that was asked to stop and saved itself: try again later (EX_TEMPFAIL)."""
 INTERRUPTED = 130
 """Exit code after a second SIGINT: nothing was saved since the last checkpoint."""
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 _SHOW_CURSOR = b"\x1b[?25h"
 
 
@@ -59,9 +60,12 @@ class StopOnSignal:
                     os.write(2, _SHOW_CURSOR)
                 os.write(2, b"\ntrajens: stopped at once; what was saved before is intact.\n")
                 os._exit(INTERRUPTED)
-            if not self._is_asked.is_set():
-                os.write(2, b"\ntrajens: saving after this block; Ctrl-C stops at once.\n")
+            is_first = not self._is_asked.is_set()
             self._is_asked.set()
+            if is_first:
+                # The terminal may be gone: that is what SIGHUP says.
+                with contextlib.suppress(OSError):
+                    os.write(2, b"\ntrajens: stopping after this block; Ctrl-C stops at once.\n")
 
 
 def _ignore(_: int, __: FrameType | None) -> None:

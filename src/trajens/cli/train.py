@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from trajens.cli.advice import advice
 from trajens.cli.devices import use_all_cores
 from trajens.cli.flags import with_options
 from trajens.cli.numbers import finite, whole
-from trajens.cli.signals import STOPPED, StopOnSignal
+from trajens.cli.signals import INTERRUPTED, STOPPED, StopOnSignal
 from trajens.cli.summary import summary, table
 from trajens.errors import integer
 from trajens.experiments import Experiment, resolve
@@ -28,7 +30,7 @@ def train(
         str | None, typer.Argument(help="perceptron, mnist, or a .npz, .csv or IDX file.", show_default=False)
     ] = None,
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="DIR",
             rich_help_panel="Run",
@@ -76,18 +78,22 @@ def resume(
     _train(experiment, directory, True, planned + more, as_json)
 
 
-def _train(experiment: Experiment, out: Path | None, is_resumed: bool, epochs: int, as_json: bool) -> None:
+def _train(experiment: Experiment, out: str | Path | None, is_resumed: bool, epochs: int, as_json: bool) -> None:
     with StopOnSignal() as stop:
         run = experiment.run(out, is_resumed, progress=True, stop=stop, epochs=epochs)
     if not run.is_complete:
         saved = "nothing was saved without --out" if out is None else f"go on with: trajens resume {out}"
-        typer.echo(f"trajens: stopped after {run.epochs:,} of {epochs:,} epochs; {saved}", err=True)
-        raise typer.Exit(STOPPED)
+        # The terminal may be gone.
+        with contextlib.suppress(OSError):
+            typer.echo(f"trajens: stopped after {run.epochs:,} of {epochs:,} epochs; {saved}", err=True)
+        raise typer.Exit(INTERRUPTED if out is None else STOPPED)
     numbers = summary(run, experiment)
     if as_json:
         typer.echo(json.dumps(finite({**numbers, "settings": asdict(experiment.config)}), allow_nan=False))
     else:
         Console().print(table(numbers, experiment))
+        if experiment.config.model is not None:
+            Console().print(advice(run, out), highlight=False, soft_wrap=True, markup=False)
         if out is not None:
             is_classifier = experiment.config.model is not None and experiment.model.outputs > 1
             following = f"; next: trajens evaluate {out}" if is_classifier else ""

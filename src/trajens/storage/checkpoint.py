@@ -25,7 +25,7 @@ _DIGEST = "sha256"
 
 def save(folder: Path, epoch: int, arrays: Arrays) -> Path:
     """Write the checkpoint of `epoch`; those before the last two are removed once it is in place."""
-    file = folder / f"checkpoint-{epoch:010d}.npz"
+    file = folder / _name(epoch)
     everything: dict[str, Any] = {**arrays, _DIGEST: np.array(_digest(arrays))}
     write_atomically(file, lambda stream: np.savez(stream, allow_pickle=False, **everything))
     for old in checkpoints(folder)[_KEPT:]:
@@ -39,12 +39,19 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("checkpoint-*.npz"), reverse=True)
 
 
-def load_newest(folder: Path) -> Arrays | None:
-    """The newest checkpoint that is whole, with a warning for every damaged one; None where there are none."""
-    files = checkpoints(folder)
+def load_newest(folder: Path, before: int | None = None) -> Arrays | None:
+    """The newest checkpoint that is whole, with a warning for every damaged one; None where there are none.
+
+    With `before`: the newest of those of an earlier epoch.
+    """
+    files = [file for file in checkpoints(folder) if before is None or file.name < _name(before)]
     for file in files:
         try:
             return load(file)
+        except PermissionError as error:
+            raise InputError(
+                f"'{file}' must be a checkpoint that may be read, got {error.strerror}; check its permissions."
+            ) from None
         except Exception as error:  # whatever an archive of arbitrary bytes makes its reader raise
             warnings.warn(f"the checkpoint '{file}' is damaged ({error}); going back to the one before.", stacklevel=2)
     if files:
@@ -58,7 +65,7 @@ def load_newest(folder: Path) -> Arrays | None:
 def set_aside_newer(folder: Path, epoch: int) -> None:
     """Rename the damaged checkpoints after that of `epoch`, so that they do not count as the last two."""
     for file in checkpoints(folder):
-        if file.name > f"checkpoint-{epoch:010d}.npz":
+        if file.name > _name(epoch):
             with contextlib.suppress(OSError):
                 file.replace(file.with_name(f"damaged-{file.name}"))
 
@@ -71,6 +78,10 @@ def load(file: Path) -> Arrays:
     if _digest(arrays) != expected:
         raise ValueError("its checksum does not match its content")
     return arrays
+
+
+def _name(epoch: int) -> str:
+    return f"checkpoint-{epoch:010d}.npz"
 
 
 def _digest(arrays: Arrays) -> str:

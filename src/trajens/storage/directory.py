@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trajens.errors import InputError, number, require
-from trajens.files import Lock, append, flush, storage_errors, write_atomically
+from trajens.errors import InputError, StorageError, number, require
+from trajens.files import Lock, append, flush, remove_leftovers, storage_errors, write_atomically
 from trajens.records import Records
 from trajens.sampling.sampler import State
 from trajens.storage import checkpoint
@@ -30,6 +31,8 @@ from trajens.storage.identity import machine
 from trajens.storage.standing import Standing
 from trajens.storage.stored import CONFIG, HISTORY, PLAN, SESSIONS, StoredRun
 
+_LOCK = "lock"
+_MADE_WITH = ("jax", "numpy", "python", "system", "devices", "loss_kernel")
 CHECKPOINT_SECONDS = 5.0
 _COST = 20.0
 """Time between two checkpoints, at least, in units of what the last one took: they cost a twentieth at most."""
@@ -57,11 +60,13 @@ class RunDirectory:
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
         config: str | None = None,
     ):
+        require(str(path).strip() != "", "out must name a directory, got an empty text; give a name such as runs/a.")
         self.path = Path(path)
         self.resume = resume
+        self._epoch: int | None = None
         self._seconds = number("checkpoint_seconds", checkpoint_seconds, "try 5", at_least=0.0)
         self._config = config
-        self._lock = Lock(self.path / "lock")
+        self._lock = Lock(self.path / _LOCK)
         self._saved, self._cost = 0.0, 0.0
         self._identity = "{}"
 
@@ -83,13 +88,35 @@ class RunDirectory:
             f"'{self.path}' must be used by one process at a time, got a second one; wait for the other or choose "
             "another directory.",
         )
-        if not self.resume and self.stored.is_begun:
+        try:
+            remove_leftovers(self.path)
+            self._require_free()
+        except BaseException:
             self.__exit__()
+            raise
+        return self
+
+    def _require_free(self) -> None:
+        """Refuse to begin a run where there is one, or anything else, and to go on with one that was cut off."""
+        stored = self.stored
+        if self.resume:
+            require(
+                stored.has_checkpoint or not (stored.record_file.exists() and stored.records),
+                f"'{self.path}' must hold a checkpoint beside its records to be continued, got none; restore one from "
+                "a copy, or start again in a new directory.",
+            )
+            return
+        if stored.is_begun:
             raise InputError(
                 f"out must be a new or empty directory, got '{self.path}', which holds a run; continue it with "
                 f"'trajens resume {self.path}' (RunDirectory(path, resume=True) in Python) or choose another name."
             )
-        return self
+        others = sorted(file.name for file in self.path.iterdir() if file.name != _LOCK)
+        require(
+            not others,
+            f"out must be a new or empty directory, got '{self.path}' with {', '.join(others[:3])}"
+            f"{', ..' if len(others) > 3 else ''} in it; choose another name.",
+        )
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
@@ -103,7 +130,19 @@ class RunDirectory:
         if not stored.has_checkpoint:
             return None
         stored.require_same(identity())
+        if not stored.has_records() and len(checkpoint.checkpoints(self.path)) > 1:
+            older = StoredRun(self.path, before=stored.epoch)
+            # Never to the beginning: that would be another run, and all that was sampled lost.
+            if older.recorded > 0 and older.has_records():
+                warnings.warn(
+                    f"records or paths in '{self.path}' are cut off; going back from epoch {stored.epoch} to "
+                    f"{older.epoch}.",
+                    stacklevel=4,
+                )
+                stored = older
+        _warn_of_another_machine(stored)
         standing = stored.standing(like)
+        self._epoch = standing.epoch
         return standing, stored.records_until(standing.recorded)
 
     def begin(self, standing: Standing, identity: dict[str, Any]) -> None:
@@ -111,12 +150,13 @@ class RunDirectory:
         self._identity = json.dumps(identity)
         stored = self.stored
         if self.resume and stored.has_checkpoint:
+            last = stored.epoch if self._epoch is None else self._epoch
             require(
-                stored.epoch == standing.epoch,
+                last == standing.epoch,
                 f"a run must go on from its last state, got epoch {standing.epoch} where '{self.path}' is at "
-                f"{stored.epoch}; resume the directory instead.",
+                f"{last}; resume the directory instead.",
             )
-            checkpoint.set_aside_newer(self.path, stored.epoch)
+            checkpoint.set_aside_newer(self.path, last)
         if self._config is not None and not (self.resume and stored.config is not None):
             write_atomically(self.path / CONFIG, self._config.encode())
         write_atomically(self.path / PLAN, json.dumps(standing.marks.tolist()).encode())
@@ -125,10 +165,14 @@ class RunDirectory:
             stored.record_file.cut(standing.recorded, int(standing.state.path.shape[0]))
             stored.history_rows.cut(standing.recorded)
             append(self.path / SESSIONS, (json.dumps(session) + "\n").encode())
+        if not stored.has_checkpoint:
+            # From here on a directory without one has lost it.
+            self.save(standing)
         self._saved = time.monotonic()
 
     def append(self, record: Records, paths: np.ndarray | None = None) -> None:
         """Add one record (chains, 1), and the paths (chains, tau, dim) that belong to it."""
+        self._require_lock()
         if paths is not None:
             with storage_errors(self.path / HISTORY):
                 self.stored.history_rows.append(paths)
@@ -136,10 +180,13 @@ class RunDirectory:
 
     def is_due(self) -> bool:
         """Whether it is time for a checkpoint."""
-        return time.monotonic() - self._saved >= max(self._seconds, _COST * self._cost)
+        # 0 asks for one after every block, whatever it costs.
+        wait = max(self._seconds, _COST * self._cost) if self._seconds > 0 else 0.0
+        return time.monotonic() - self._saved >= wait
 
     def save(self, standing: Standing) -> None:
         """Write a checkpoint; the records and paths it counts are on the disk before it."""
+        self._require_lock()
         begin = time.monotonic()
         self.stored.record_file.flush()
         if (self.path / HISTORY).exists():
@@ -148,3 +195,24 @@ class RunDirectory:
         checkpoint.save(self.path, standing.epoch, {**standing.packed(), "identity": np.array(self._identity)})
         self._saved = time.monotonic()
         self._cost = self._saved - begin
+
+    def _require_lock(self) -> None:
+        if not self._lock.is_held():
+            raise StorageError(
+                f"'{self.path / _LOCK}' must stay as it is while a run writes, got it removed or replaced, so that "
+                "another process could write here too; what was saved before is intact, resume it."
+            )
+
+
+def _warn_of_another_machine(stored: StoredRun) -> None:
+    """Say so where results may differ in their last bits from those of a run that was never interrupted."""
+    before, now = (stored.sessions or [{}])[-1], machine()
+    changed = [
+        f"{name} {before[name]} (now {now[name]})" for name in _MADE_WITH if before.get(name, now[name]) != now[name]
+    ]
+    if changed:
+        warnings.warn(
+            f"'{stored.path}' was last run with {', '.join(changed)}: what follows may differ in the last bits from a "
+            "run that was never interrupted.",
+            stacklevel=5,
+        )

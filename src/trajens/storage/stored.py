@@ -30,6 +30,7 @@ from trajens.storage.standing import (
 )
 
 CONFIG, PLAN, SESSIONS, HISTORY = "config.toml", "plan.json", "sessions.jsonl", "history.bin"
+_COUNTS = ("data_used", "data_measured")
 
 
 class StoredRun:
@@ -40,10 +41,13 @@ class StoredRun:
     path : str or Path
         Directory of a run that was made with ``out=`` or ``--out``. It is read when it is asked for something, and
         what was read is kept: for a later state of a run that goes on, make another.
+    before : int, optional
+        Read the newest checkpoint of an epoch before this one.
     """
 
-    def __init__(self, path: str | Path):
+    def __init__(self, path: str | Path, before: int | None = None):
         self.path = Path(path)
+        self._before = before
         self.record_file = RecordFile(self.path)
         self.history_rows = Rows(self.path / HISTORY)
 
@@ -79,7 +83,21 @@ class StoredRun:
             f"'{file}' must hold the {recorded} records of {chains} chains that its checkpoint counts, got {found[1]}; "
             "restore it from a copy, or start again in a new directory.",
         )
-        return {name: values[:, :recorded] for name, values in self.records.items()}
+        kept = {name: values[:, :recorded] for name, values in self.records.items()}
+        is_planned = bool((kept["epoch"] == self.marks[:recorded]).all())
+        is_growing = all(bool((np.diff(kept[name], axis=1) >= 0).all()) for name in _COUNTS if name in kept)
+        require(
+            is_planned and is_growing,
+            f"'{file}' must hold records at the epochs of the plan, with counts that grow, got others; was it written "
+            "by two processes? restore it from a copy, or start again in a new directory.",
+        )
+        return kept
+
+    def has_records(self) -> bool:
+        """Whether all records and paths that the checkpoint counts are there."""
+        is_kept = self.history_rows.file.exists()
+        found = num_records(self.records) if self.recorded and self.record_file.exists() else 0
+        return found >= self.recorded and (not is_kept or len(self.history_rows.read()) >= self.recorded)
 
     @cached_property
     def paths(self) -> np.ndarray:
@@ -148,9 +166,14 @@ class StoredRun:
     @property
     def model(self) -> dict[str, Any] | None:
         """The description of its model, `trajens.models.described`; None for a problem of one's own."""
-        if self.config is not None:
-            return self.config if "model" in self.config else None
-        return self.identity.get("model")
+        known = self.identity.get("model")
+        if self.config is None or "model" not in self.config:
+            return known
+        require(
+            known is None or all(self.config.get(name, value) == value for name, value in _as_mlp(known).items()),
+            f"'{self.path / CONFIG}' must describe the model of the run, {known}, got another; restore it from a copy.",
+        )
+        return self.config if known is None else known
 
     @cached_property
     def sessions(self) -> list[dict[str, Any]]:
@@ -162,8 +185,7 @@ class StoredRun:
 
     def summary(self, chains: Any = None) -> dict[str, Any]:
         """Plain numbers over the epochs after burn-in; see `trajens.Run.summary`."""
-        records = self.records_until(self.recorded)
-        return summary_of(records, self.burn_in, self.epoch, self.seconds, chains)
+        return summary_of(self.records, self.burn_in, self.epoch, self.seconds, chains)
 
     def require_same(self, identity: dict[str, Any]) -> None:
         """Refuse if the run is another than the one of `identity`, or of a version that cannot be continued."""
@@ -185,7 +207,7 @@ class StoredRun:
     def arrays(self) -> checkpoint.Arrays:
         """The newest whole checkpoint, as it is stored."""
         require(self.path.is_dir(), f"directory must be that of a run, got '{self.path}'; check the spelling.")
-        arrays = checkpoint.load_newest(self.path)
+        arrays = checkpoint.load_newest(self.path, self._before)
         require(arrays is not None, f"'{self.path}' must hold a checkpoint, got none; is it the directory of a run?")
         assert arrays is not None
         return arrays
@@ -216,8 +238,14 @@ def read_toml(file: Path) -> dict[str, Any]:
     return {name.replace("-", "_"): value for name, value in table.items()}
 
 
+def _as_mlp(description: dict[str, Any]) -> dict[str, Any]:
+    """A description without its name where that may be another: a linear model is an mlp without hidden layers."""
+    is_linear = len(description.get("sizes", ())) == 2
+    return {name: value for name, value in description.items() if not (is_linear and name in ("model", "activation"))}
+
+
 def _read_plan(file: Path) -> np.ndarray:
     try:
         return np.array(json.loads(file.read_text()), np.int64)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, OverflowError):
         return np.zeros(0, np.int64)
