@@ -175,7 +175,6 @@ def test_a_run_can_start_where_another_ended(capsys, tmp_path):
 
 def test_a_new_run_writes_its_own_config(capsys, tmp_path):
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "config.toml").write_text('problem = "mnist"\n')
     small = ["train", "perceptron", "--tau", "3", "--epochs", "40", "--records", "2", "--chains", "1"]
     assert call(capsys, *small, "--out", str(tmp_path / "a"))[0] == 0
     assert read_toml(tmp_path / "a" / "config.toml")["tau"] == 3

@@ -1,7 +1,7 @@
 """The application: its commands, and what happens to bad input.
 
 Exit codes: 0 done; 2 bad input (one sentence on stderr); 3 a file could not be written; 75 stopped by a signal and
-saved; 130 interrupted at once.
+saved; 130 interrupted at once, or stopped with nothing saved.
 """
 
 from __future__ import annotations

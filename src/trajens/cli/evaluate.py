@@ -17,8 +17,9 @@ from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import finite, whole
 from trajens.datasets import Labelled, load, load_inputs
 from trajens.ensemble import Ensemble, vote
+from trajens.errors import require
 from trajens.experiments import Experiment
-from trajens.files import write_atomically
+from trajens.files import storage_errors, write_atomically
 from trajens.storage.stored import StoredRun
 
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run.", show_default=False)]
@@ -67,8 +68,10 @@ def predict(
     inputs: Annotated[Path, typer.Argument(metavar="FILE", help=".npz with an array x, or IDX.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write.")] = Path("predictions.csv"),
     chain: _Chain = "0",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Labels and probabilities of an ensemble, one line per input, as CSV."""
+    require(overwrite or not out.exists(), f"out must be a new file, got '{out}'; add --overwrite to replace it.")
     use_all_cores()
     ensemble, x = Ensemble.load(directory, whole("chain", chain)), load_inputs(inputs)
     text = io.StringIO()
@@ -80,6 +83,8 @@ def predict(
         for i, row in enumerate(mean):
             numbers = (f"{p:.6g}" for p in row)
             writer.writerow([place.start + i, label[i], f"{agreement[i]:.4g}", row.argmax(), *numbers])
+    with storage_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, text.getvalue().encode())
     typer.echo(f"wrote {len(x):,} predictions to {out}")
 

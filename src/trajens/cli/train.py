@@ -52,8 +52,8 @@ def train(
 ) -> None:
     """Train an ensemble and report its loss.
 
-    Whole numbers may be written as 2e5. With --out nothing is lost: Ctrl-C, SIGTERM and SIGUSR1 finish the block, save
-    and exit with code 75; 'trajens resume DIR' goes on, also after a crash.
+    Whole numbers may be written as 2e5. With --out nothing is lost: Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP finish the
+    block, save and exit with code 75; 'trajens resume DIR' goes on, also after a crash.
     """
     # Without a problem, the options are shown for the one that most will want.
     usual = {"problem": "mnist"} if print_config else {}

@@ -240,9 +240,10 @@ def _problem(chosen: dict[str, Any]) -> str:
 def _completed(config: Config) -> Config:
     """With the defaults that depend on other options."""
     if config.burn_in is None:
-        config = replace(
-            config, burn_in=default_burn_in(integer("epochs", config.epochs, 1, "one epoch is a proposal"))
-        )
+        fifth = default_burn_in(integer("epochs", config.epochs, 1, "one epoch is a proposal"))
+        # Averages begin when s has stopped to rise, unless it rises to the end.
+        rise = config.anneal if config.anneal is not None and config.anneal < config.epochs else 0
+        config = replace(config, burn_in=max(fifth, rise))
     _, annealing = kinds.tilts(config.s)
     require(
         annealing is not None or config.anneal is None,
