@@ -95,9 +95,9 @@ BAD = {
     "other-idx3": (lambda p: p.write_bytes(b"hello world"), "IDX header"),
     "half-idx3.gz": (lambda p: p.write_bytes(gzip.compress(idx_bytes(X))[:20]), "gzip"),
     "no-label.csv": (lambda p: p.write_text("a,b\n1,2\n"), "label column"),
-    "words.csv": (lambda p: p.write_text("a,label\n1,2\nx,1\n"), "numbers in every row"),
-    "ragged.csv": (lambda p: p.write_text("a,b,label\n1,2\n"), "a row"),
-    "nan.csv": (lambda p: p.write_text("a,label\nnan,1\n"), "NaN"),
+    "words.csv": (lambda p: p.write_text("a,label\n1,2\nx,1\n"), "got 'x' in line 3 and 1 in line 2"),
+    "ragged.csv": (lambda p: p.write_text("a,b,label\n1,2\n"), "3 cells in every row.*got 2 in line 2"),
+    "nan.csv": (lambda p: p.write_text("a,label\n1,0\nnan,1\n"), "column 'a'.*got none in line 3"),
 }
 
 

@@ -1,10 +1,15 @@
 """Votes, means and scores of an ensemble, against their definitions."""
 
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import trajens as tj
-from trajens.ensemble import expected_calibration_error, scores, vote
+from tests.test_cli import call
+from trajens.ensemble import chosen_chains, expected_calibration_error, scores, vote
 
 RNG = np.random.default_rng(2)
 
@@ -57,6 +62,198 @@ def test_chunks_do_not_change_predictions():
     np.testing.assert_allclose(ensemble.predict_proba(x), whole.mean(0), rtol=1e-6)
     np.testing.assert_array_equal(ensemble.predict(x), vote(whole))
     assert ensemble.member_proba(x[:0]).shape == (4, 0, 3)
+
+
+def assert_same_scores(got, expected, rel=1e-4):
+    assert list(got) == list(expected)
+    for name in got:
+        assert got[name] == pytest.approx(expected[name], rel=rel), name
+
+
+def softmax(logits):
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def test_a_classifier_says_the_softmax_of_what_its_network_gives():
+    model = tj.models.mlp((5, 4, 3), "tanh")
+    path = np.stack([model.init(seed) for seed in range(3)])
+    x, y = RNG.standard_normal((17, 5)).astype(np.float32), RNG.integers(0, 3, 17)
+    w, b, v, c = path[:, :20].reshape(3, 5, 4), path[:, 20:24], path[:, 24:36].reshape(3, 4, 3), path[:, 36:]
+    logits = np.stack([np.tanh(x @ w[t] + b[t]) @ v[t] + c[t] for t in range(3)])
+    ensemble = tj.Ensemble(model, path)
+    assert ensemble.is_classifier
+    np.testing.assert_allclose(ensemble.member_outputs(x), logits, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ensemble.member_proba(x), softmax(logits), rtol=1e-4)
+    expected = scores(softmax(logits), y)
+    assert_same_scores(ensemble.evaluate(x, y), expected)
+    assert list(expected) == [
+        "vote_accuracy",
+        "mean_accuracy",
+        "single_accuracy",
+        "nll",
+        "brier",
+        "ece",
+        "disagreement",
+        "accuracy_by_members",
+    ]
+
+
+# Chains ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A run of three chains in a directory, and the model and the data it is of."""
+    model = tj.models.linear(2, 3)
+    x = RNG.standard_normal((60, 2)).astype(np.float32)
+    y = (x[:, 0] > 0) + (x[:, 1] > 0).astype(int)
+    out = tmp_path_factory.mktemp("chains") / "run"
+    run = tj.sample(tj.Target(model.problem(x, y), 2, 0.1, 20.0), 60, chains=3, records=2, out=out)
+    return run, model, x, y, out
+
+
+def test_all_chains_are_the_members_of_one_ensemble(stored):
+    run, model, x, y, out = stored
+    members = np.concatenate([run.paths[0], run.paths[1], run.paths[2]])
+    assert members.shape == (6, model.dim)
+    for ensemble in (tj.Ensemble.load(out, chain="all"), tj.Ensemble.from_run(run, model, chain="all")):
+        np.testing.assert_array_equal(ensemble.path, members)
+        assert ensemble.evaluate(x, y) == tj.Ensemble(model, members).evaluate(x, y)
+    for chain in (1, "1", np.int64(1)):
+        np.testing.assert_array_equal(tj.Ensemble.load(out, chain).path, run.paths[1])
+        np.testing.assert_array_equal(tj.Ensemble.from_run(run, model, chain).path, run.paths[1])
+
+
+def test_chains_are_chosen_by_number_or_all_at_once():
+    assert chosen_chains("all", 3).tolist() == [0, 1, 2]
+    assert chosen_chains("2", 3).tolist() == chosen_chains(2, 3).tolist() == [2]
+    for bad in ("All", "", "1.5", "one", "-1", "3", 3, -1, 0.5, True, None, np.array([0, 1])):
+        with pytest.raises(tj.InputError, match=r"chain must be a whole number in 0\.\.2") as error:
+            chosen_chains(bad, 3)
+        assert str(error.value).count("\n") == 0
+        assert "all" in str(error.value)
+
+
+def test_all_chains_are_evaluated_and_drawn_from_the_command_line(stored, capsys, tmp_path, monkeypatch):
+    run, _, x, y, out = stored
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    data = ["--data", str(tmp_path / "data.npz")]
+    code, said, err = call(capsys, "evaluate", str(out), *data, "--chain", "all")
+    assert (code, "6 models on 60 examples" in said) == (0, True), err
+    drawn = {}
+    monkeypatch.setattr("trajens.figures.picture._draw_loss", lambda axes, curves: drawn.update(curves))
+    code, _, err = call(capsys, "picture", str(out), *data, "--chain", "all", "--out", str(tmp_path / "all.png"))
+    assert code == 0, err
+    np.testing.assert_allclose(drawn["loss"], sum(run.records["loss"]) / 3, rtol=1e-6)
+    np.testing.assert_allclose(drawn["epoch"], run.records["epoch"][0])
+    for command in (["evaluate", str(out), *data], ["picture", str(out), *data, "--out", str(tmp_path / "no.png")]):
+        code, said, err = call(capsys, *command, "--chain", "both")
+        assert (code, said, err.count("\n")) == (2, "", 1)
+        assert "chain must be a whole number in 0..2 or all, got 'both'" in err
+
+
+# Models of other libraries ----------------------------------------------------------------------------------------
+
+
+def apply(params, x):
+    return jnp.tanh(x @ params["in"]["w"] + params["in"]["b"]) @ params["out"]
+
+
+def one_model(seed):
+    rng = np.random.default_rng(seed)
+    parts = {"w": rng.standard_normal((2, 4), np.float32), "b": rng.standard_normal(4, np.float32)}
+    return {"in": parts, "out": rng.standard_normal((4, 3), np.float32)}
+
+
+def test_an_ensemble_of_a_problem_of_pytrees_is_that_of_its_models():
+    x = RNG.standard_normal((50, 2)).astype(np.float32)
+    y = RNG.integers(0, 3, 50)
+
+    def loss(params, batch):
+        log_p = jax.nn.log_softmax(apply(params, batch[0]))
+        return -jnp.take_along_axis(log_p, batch[1][:, None], axis=1)[:, 0]
+
+    problem = tj.Problem.from_pytree(loss, (x, y), one_model(0))
+    run = tj.sample(tj.Target(problem, 3, 0.3, 20.0, 1.0), 40, chains=2, records=1)
+    ensemble = tj.Ensemble.from_apply(apply, run.paths[1], 3, problem.unravel)
+    models = [jax.tree.map(np.asarray, problem.unravel(theta)) for theta in run.paths[1]]
+    probabilities = softmax(np.stack([np.asarray(apply(params, x)) for params in models]))
+    np.testing.assert_allclose(ensemble.member_proba(x), probabilities, rtol=1e-4)
+    assert_same_scores(ensemble.evaluate(x, y), scores(probabilities, y))
+    np.testing.assert_array_equal(ensemble.predict(x), vote(probabilities))
+    np.testing.assert_allclose(tj.Ensemble.from_apply(apply, models, 3).path, run.paths[1])
+
+
+def test_parameters_are_those_that_were_given():
+    models = [one_model(seed) for seed in range(3)]
+    x = RNG.standard_normal((1203, 2)).astype(np.float32)
+    ensemble = tj.Ensemble.from_apply(apply, models, outputs=3)
+    expected = np.stack([np.asarray(apply(params, x)) for params in models])
+    np.testing.assert_allclose(ensemble.member_outputs(x), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ensemble.predict_proba(x), softmax(expected).mean(0), rtol=1e-4)
+
+
+def test_parameters_of_another_precision_are_given_back_in_it():
+    kinds = set()
+
+    def multiply(params, x):
+        kinds.add(params["w"].dtype)
+        return x @ params["w"].astype(x.dtype)
+
+    found = tj.Ensemble.from_apply(multiply, [{"w": jnp.full((2, 2), 1.5, jnp.bfloat16)}], 2)
+    np.testing.assert_allclose(found.member_outputs(np.ones((1, 2))), np.full((1, 1, 2), 3.0))
+    assert kinds == {jnp.dtype(jnp.bfloat16)}
+
+
+@dataclass
+class Scaled:
+    """A model of one's own, which is not hashable."""
+
+    factor: float
+    dim: int = 2
+    outputs: int = 2
+
+    def apply(self, theta, x):
+        return self.factor * x * theta
+
+
+def test_any_object_with_outputs_and_apply_is_a_model():
+    x, path = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([[1.0, 1.0], [-1.0, 2.0]])
+    for factor in (1.0, 2.0):
+        found = tj.Ensemble(Scaled(factor), path).member_outputs(x)
+        np.testing.assert_allclose(found, factor * x * path[:, None])
+
+
+def test_whole_numbers_reach_a_function_as_they_are():
+    kinds = set()
+
+    def count(theta, x):
+        kinds.add(x.dtype)
+        return x[:, 0, :2] * theta
+
+    tj.Ensemble.from_apply(count, np.ones((1, 2)), 2).predict(np.ones((4, 3, 3), np.int32))
+    assert kinds == {np.dtype(np.int32)}
+
+
+def test_functions_that_do_not_fit_are_refused():
+    models, x = [one_model(0), one_model(1)], np.zeros((4, 2), np.float32)
+    with pytest.raises(tj.InputError, match=r"must return outputs of shape \(4, 2\).*got \(4, 3\)"):
+        tj.Ensemble.from_apply(apply, models, 2).predict(x)
+    with pytest.raises(tj.InputError, match="apply failed on parameters of size 24"):
+        tj.Ensemble.from_apply(apply, models, 3).predict(np.zeros((4, 5)))
+    with pytest.raises(tj.InputError, match="same shapes"):
+        tj.Ensemble.from_apply(apply, [one_model(0), {**one_model(1), "out": np.zeros((4, 2))}], 3)
+    with pytest.raises(tj.InputError, match="empty"):
+        tj.Ensemble.from_apply(apply, [], 3)
+    with pytest.raises(tj.InputError, match="unravel must be left out"):
+        tj.Ensemble.from_apply(apply, models, 3, lambda theta: theta)
+    with pytest.raises(tj.InputError, match="reshape"):
+        tj.Ensemble.from_apply(apply, np.zeros((2, 3, 24)), 3)
+    with pytest.raises(tj.InputError, match="outputs must be"):
+        tj.Ensemble.from_apply(apply, models, 0)
+    with pytest.raises(tj.InputError, match="apply must be a function"):
+        tj.Ensemble.from_apply(models, models, 3)
 
 
 def test_bad_input_is_refused():

@@ -99,7 +99,7 @@ def test_what_is_no_directory_of_a_run_is_one_sentence(capsys, tmp_path, command
         assert err.startswith("trajens: error: ")
 
 
-def test_runs_without_classes_cannot_be_evaluated(capsys, tmp_path):
+def test_runs_without_a_network_cannot_be_evaluated_and_regressions_can(capsys, tmp_path):
     options = ["--tau", "2", "--epochs", "20", "--records", "2", "--chains", "1"]
     assert call(capsys, "train", "perceptron", *options, "--out", str(tmp_path / "line"))[0] == 0
     code, _, err = call(capsys, "evaluate", str(tmp_path / "line"))
@@ -107,8 +107,8 @@ def test_runs_without_classes_cannot_be_evaluated(capsys, tmp_path):
     np.savez(tmp_path / "real.npz", x=X, y=X[:, 0])
     options = ["--model", "linear", "--tau", "2", "--epochs", "20", "--records", "2", "--chunk", "16"]
     assert call(capsys, "train", str(tmp_path / "real.npz"), *options, "--out", str(tmp_path / "real"))[0] == 0
-    code, _, err = call(capsys, "evaluate", str(tmp_path / "real"))
-    assert (code, "must be one of classifiers" in err) == (2, True)
+    code, out, _ = call(capsys, "evaluate", str(tmp_path / "real"), "--json")
+    assert (code, json.loads(out)["rmse"] > 0) == (0, True)
     with pytest.raises(InputError, match="chain must be"):
         tj.Ensemble.load(tmp_path / "real", chain=5)
     assert Experiment.load(tmp_path / "real").model == tj.models.linear(4)
@@ -145,7 +145,8 @@ def test_images_are_the_same_in_bytes_and_in_other_whole_numbers():
 def test_whole_numbers_can_be_fitted_as_numbers_or_as_classes(tmp_path):
     np.savez(tmp_path / "a.npz", x=X, y=Y.astype(np.float32))
     options = {"problem": str(tmp_path / "a.npz")}
-    assert Experiment(resolve(options)).model.outputs == 1
+    assert Experiment(resolve(options)).model.outputs == 3
+    assert Experiment(resolve(options, {"loss": "squared"})).model.outputs == 1
     assert Experiment(resolve(options, {"loss": "cross-entropy"})).problem.dim == tj.models.mlp((4, 32, 3)).dim
     np.savez(tmp_path / "one.npz", x=X, y=np.zeros(300, int))
     with pytest.raises(InputError, match="2 or more classes"):

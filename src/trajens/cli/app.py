@@ -13,9 +13,10 @@ import typer
 from typer.core import TyperGroup
 
 from trajens.cli.bench import bench
-from trajens.cli.evaluate import evaluate, picture, predict
+from trajens.cli.evaluate import evaluate, picture
 from trajens.cli.figure import figure
 from trajens.cli.info import info
+from trajens.cli.predict import predict
 from trajens.cli.signals import INTERRUPTED
 from trajens.cli.train import resume, train
 from trajens.errors import InputError, StorageError

@@ -1,12 +1,11 @@
-"""``trajens evaluate``, ``predict`` and ``picture``: what the ensemble of a run is worth."""
+"""``trajens evaluate`` and ``picture``: what the ensemble of a run is worth."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,17 +13,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from trajens.cli.devices import use_all_cores
-from trajens.cli.numbers import finite, whole
-from trajens.datasets import Labelled, load, load_inputs
-from trajens.ensemble import Ensemble, vote
-from trajens.errors import require
+from trajens.cli.numbers import finite
+from trajens.datasets import Labelled, load
+from trajens.ensemble import Ensemble
 from trajens.experiments import Experiment
-from trajens.files import storage_errors, write_atomically
+from trajens.experiments.kinds import as_number
 from trajens.storage.stored import StoredRun
 
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run.", show_default=False)]
-_Chain = Annotated[str, typer.Option(metavar="N", help="Which chain of the run, from 0.")]
-_LABELS = {
+_Chain = Annotated[
+    str, typer.Option(metavar="N|all", help="Which chain of the run, from 0; all makes one ensemble of all chains.")
+]
+_CLASSIFIER = {
     "vote_accuracy": "accuracy of the vote",
     "mean_accuracy": "accuracy of the mean probabilities",
     "single_accuracy": "mean accuracy of single models",
@@ -32,6 +32,15 @@ _LABELS = {
     "brier": "Brier score",
     "ece": "expected calibration error, 15 equal-mass bins",
     "disagreement": "disagreement of two models",
+}
+_REGRESSOR = {
+    "rmse": "root mean squared error of the mean",
+    "single_rmse": "root mean squared error of single models, mean",
+    "r2": "R^2, share of the variance explained",
+    "spread": "spread of the models, root mean square",
+    "nll": "negative log-likelihood, normal",
+    "coverage_68": "labels in the central 68 %",
+    "coverage_95": "labels in the central 95 %",
 }
 
 
@@ -42,12 +51,23 @@ def evaluate(
         typer.Option(metavar="FILE", help="Labelled data.", show_default="MNIST's test set, or the run's data"),
     ] = None,
     chain: _Chain = "0",
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X",
+            help="Regression: standard deviation of the labels around the true function, which the likelihood and the "
+            "intervals add to the spread of the models.",
+            show_default="none",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Accuracy, likelihood and calibration of an ensemble on labelled data."""
+    """Accuracy or error, likelihood and calibration of an ensemble on labelled data."""
     use_all_cores()
     ensemble, labelled, name = _loaded(directory, data, chain)
-    scores = {**ensemble.evaluate(labelled.x, labelled.y), "data": name, "examples": len(labelled.y)}
+    message = f"noise must be a number >= 0, got {noise!r}; leave it out for none."
+    found = ensemble.evaluate(labelled.x, labelled.y, None if noise is None else as_number(noise, message))
+    scores = {**found, "data": name, "examples": len(labelled.y)}
     if as_json:
         typer.echo(json.dumps(finite(scores), allow_nan=False))
         return
@@ -55,38 +75,9 @@ def evaluate(
     table = Table(title=title, show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
-    for key, label in _LABELS.items():
-        table.add_row(label, f"{scores[key]:.4f}")
-    by_members = scores["accuracy_by_members"]
-    for members in sorted({2**k for k in range(20) if 2**k < len(by_members)} | {len(by_members)}):
-        table.add_row(f"accuracy of the vote of {members}", f"{by_members[members - 1]:.4f}")
+    for label, text in _rows(scores, ensemble.is_classifier):
+        table.add_row(label, text)
     Console().print(table)
-
-
-def predict(
-    directory: _Directory,
-    inputs: Annotated[Path, typer.Argument(metavar="FILE", help=".npz with an array x, or IDX.", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write.")] = Path("predictions.csv"),
-    chain: _Chain = "0",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
-) -> None:
-    """Labels and probabilities of an ensemble, one line per input, as CSV."""
-    require(overwrite or not out.exists(), f"out must be a new file, got '{out}'; add --overwrite to replace it.")
-    use_all_cores()
-    ensemble, x = Ensemble.load(directory, whole("chain", chain)), load_inputs(inputs)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["index", "vote", "agreement", "mean", *(f"p{k}" for k in range(ensemble.model.outputs))])
-    for place, probabilities in ensemble.parts(x):
-        mean, label = probabilities.mean(0), vote(probabilities)
-        agreement = (probabilities.argmax(-1) == label).mean(0)
-        for i, row in enumerate(mean):
-            numbers = (f"{p:.6g}" for p in row)
-            writer.writerow([place.start + i, label[i], f"{agreement[i]:.4g}", row.argmax(), *numbers])
-    with storage_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, text.getvalue().encode())
-    typer.echo(f"wrote {len(x):,} predictions to {out}")
 
 
 def picture(
@@ -100,23 +91,46 @@ def picture(
     ] = None,
     chain: _Chain = "0",
 ) -> None:
-    """Draw a run: loss, acceptance and batch, accuracy against members, and what the members disagree on."""
+    """Draw a run: loss, acceptance and batch, accuracy against members, and what the members disagree on.
+
+    For a regression: the error against members, and predictions against the truth.
+    """
     from trajens.figures.picture import draw
 
     use_all_cores()
     ensemble, labelled, name = _loaded(directory, data, chain)
     file = directory / "picture.png" if out is None else out
-    draw(file, StoredRun(directory), ensemble, labelled, name, whole("chain", chain))
+    draw(file, StoredRun(directory), ensemble, labelled, name, chain)
     typer.echo(f"wrote {file}")
 
 
+def _rows(scores: dict[str, Any], is_classifier: bool) -> Iterator[tuple[str, str]]:
+    """The scores in words, those by members for powers of two and for all."""
+    labels, by_members, label, form = (
+        (_CLASSIFIER, scores["accuracy_by_members"], "accuracy of the vote of {}", ".4f")
+        if is_classifier
+        else (_REGRESSOR, scores["rmse_by_members"], "error of the mean of {}", ".4g")
+    )
+    yield from ((words, format(scores[name], form)) for name, words in labels.items())
+    for members in sorted({2**k for k in range(20) if 2**k < len(by_members)} | {len(by_members)}):
+        yield label.format(members), format(by_members[members - 1], form)
+
+
 def _loaded(directory: Path, data: Path | None, chain: str) -> tuple[Ensemble, Labelled, str]:
-    """The ensemble, data with labels and what they are called."""
-    ensemble = Ensemble.load(directory, whole("chain", chain))
-    if data is not None:
-        return ensemble, load(data, num_classes=ensemble.model.outputs), data.name
+    """The ensemble, data with labels and what they are called; numbers in the units of the labels in the file."""
+    ensemble, config = Ensemble.load(directory, chain), StoredRun(directory).config or {}
+    if data is not None and "reading" not in config and config.get("problem") != "mnist":
+        # A run made in Python, or of a version before: how its data were read is not known.
+        classes = ensemble.model.outputs if ensemble.is_classifier else None
+        return ensemble, load(data, num_classes=classes), data.name
     experiment = Experiment.load(directory)
-    if experiment.test_data is not None:
-        return ensemble, experiment.test_data, "the test set"
-    x, y = experiment.data
-    return ensemble, Labelled(x, y), "the training data"
+    if data is not None:
+        labelled, name = experiment.labelled(data), data.name
+    elif experiment.test_data is not None:
+        labelled, name = experiment.test_data, "the test set"
+    else:
+        labelled, name = Labelled(*experiment.data), "the training data"
+    if ensemble.is_classifier:
+        return ensemble, labelled, name
+    label = experiment.reading.label
+    return ensemble.rescaled(label.mean, label.std), Labelled(labelled.x, label.undone(labelled.y)), name

@@ -64,6 +64,8 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     if "exact_loss" in groups[0]:
         add("exact", lambda g: f"{g['exact_loss']:.6g}")
         add("z = (measured - exact) / error", lambda g: f"{g['exact_z']:.2f}")
+    if experiment.config.model is not None:
+        add("labels", lambda g: experiment.labels)
     add("acceptance", lambda g: f"{g['acceptance']:.3f}")
     add("mean batch", lambda g: f"{g['batch_size']:.1f} of {size}")
     add("data used", lambda g: f"{g['data_used']:,}")

@@ -13,10 +13,10 @@ import numpy as np
 from trajens import datasets, models, schedule
 from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
 from trajens.acceptance.base import minibatch_chunk
-from trajens.datasets import Labelled
+from trajens.datasets import Label, Labelled, Reading
 from trajens.errors import InputError, integer, number, require
 from trajens.experiments.kinds import tilts
-from trajens.experiments.options import RENAMED, Config, resolve
+from trajens.experiments.options import PROBLEMS, RENAMED, Config, resolve
 from trajens.models import Model
 from trajens.moves import CentreOfMass, Mixture, Move, Proposer, Segment, SingleSite
 from trajens.moves.base import usual_fraction
@@ -28,6 +28,9 @@ from trajens.storage.directory import RunDirectory
 from trajens.storage.stored import StoredRun
 from trajens.target import Target
 
+_DIGITS = Reading("array", Label(None, tuple(range(10))), shape=(28, 28), is_bytes=True)
+_LINE = Reading("array", Label(), shape=(2,))
+
 
 class Experiment:
     """What a `Config` means."""
@@ -35,20 +38,65 @@ class Experiment:
     def __init__(self, config: Config):
         self.config = config
 
-    @cached_property
+    @property
     def data(self) -> Labelled | datasets.PerceptronData:
         """Training inputs and labels."""
+        return self._read[1]
+
+    @cached_property
+    def reading(self) -> Reading:
+        """How inputs and labels are read; a run knows it without its training data."""
+        if self.config.problem == "mnist":
+            return replace(_DIGITS, label=Label()) if self.config.loss == "squared" else _DIGITS
+        if self.config.reading is not None:
+            return self._agreed(Reading.from_json(self.config.reading))
+        return self._read[0]
+
+    @cached_property
+    def _read(self) -> tuple[Reading, Labelled | datasets.PerceptronData]:
         config = self.config
         if config.problem == "perceptron":
-            return datasets.perceptron(
+            return _LINE, datasets.perceptron(
                 integer("data-seed", config.data_seed, 0, "any whole number will do"),
                 integer("num-data", config.num_data, 2, "the paper uses 256"),
                 config.noise or 0.0,
             )
         if config.problem == "mnist":
             digits = datasets.mnist()
-            return Labelled(digits.train_x, digits.train_y)
-        return datasets.load(config.problem)
+            return self.reading, Labelled(digits.train_x, digits.train_y)
+        if config.reading is not None:
+            return self.reading, self.reading.labelled(config.problem)
+        # The number of classes may be known: that of the paper's network, or of a run without a reading.
+        outputs = models.cnn().outputs if config.model == "cnn" else (config.sizes or [1])[-1]
+        known = outputs if outputs > 1 else None
+        return datasets.learn(
+            config.problem, config.label, config.loss, config.missing or "refuse", config.standardise, known
+        )
+
+    def _agreed(self, reading: Reading) -> Reading:
+        """Refuse options that say otherwise than what a run wrote down."""
+        config, is_classes = self.config, reading.label.classes is not None
+        said = {
+            "label": (config.label, reading.label.name),
+            "missing": (config.missing, reading.missing),
+            "standardise": (config.standardise, reading.is_standardised),
+            "loss": (config.loss, "cross-entropy" if is_classes else "squared"),
+        }
+        for name, (given, known) in said.items():
+            require(
+                given is None or given == known,
+                f"{name} must be {known}, as the reading of the run says, got {given}; leave out the reading and the "
+                "sizes to learn them again.",
+            )
+        return reading
+
+    def labelled(self, path: str | Path) -> Labelled:
+        """Inputs and labels of a file, read as the training data were; numbers on the scale of those."""
+        return self.reading.labelled(path)
+
+    def inputs(self, path: str | Path) -> np.ndarray:
+        """Inputs of a file, read as the training data were."""
+        return self.reading.inputs(path)
 
     @property
     def test_data(self) -> Labelled | None:
@@ -68,14 +116,12 @@ class Experiment:
         )
         if config.model == "cnn" or config.sizes is not None:
             return models.described(asdict(config))
-        x, y = self.data
-        inputs, outputs = int(np.prod(x.shape[1:])), 1
+        inputs, outputs = int(np.prod(self.data.x.shape[1:])), 1
         if self.loss == "cross-entropy":
-            outputs = int(y.max()) + 1
+            outputs = len(self.reading.label.classes or ())
             require(
-                2 <= outputs <= max(1000, len(y)),
-                f"labels must be of 2 or more classes, numbered from 0, got labels up to {outputs - 1} for {len(y)} "
-                "examples; use --loss squared to fit numbers.",
+                outputs >= 2,
+                f"labels must be of 2 or more classes, got {outputs}; use --loss squared to fit numbers.",
             )
         if config.model == "linear":
             return models.linear(inputs, outputs)
@@ -87,17 +133,19 @@ class Experiment:
         """The loss on the training data."""
         if isinstance(self.data, datasets.PerceptronData):
             return self.data.problem()
-        x, y = self.data
-        if self.loss == "cross-entropy" and y.dtype.kind not in "iu":
-            require(bool((y == np.round(y)).all()), "labels must be whole for --loss cross-entropy; use squared.")
-            y = y.astype(np.int64)
-        return self.model.problem(x, y, self.loss)
+        return self.model.problem(self.data.x, self.data.y, self.loss)
 
     @property
     def loss(self) -> str:
-        """Cross-entropy of classes where labels are whole numbers, else the squared error, unless one was chosen."""
-        usual = "cross-entropy" if self.data.y.dtype.kind in "biu" else "squared"
-        return self.config.loss or usual
+        """Cross-entropy of classes, the squared error of numbers; which of them labels are, see `classes_of`."""
+        if self.config.loss is not None:
+            return self.config.loss
+        return "squared" if self.reading.label.classes is None else "cross-entropy"
+
+    @property
+    def labels(self) -> str:
+        """What labels are taken for: ``classes (3)`` or ``numbers``."""
+        return str(self.reading.label)
 
     @cached_property
     def target(self) -> Target:
@@ -233,6 +281,10 @@ class Experiment:
                 known |= {"sizes": description["sizes"], "activation": description["activation"]}
             elif config.model == "linear":
                 known["sizes"] = description["sizes"]
+            if config.problem not in PROBLEMS:
+                reading = self.reading
+                known |= {"reading": reading.to_json(), "standardise": reading.is_standardised}
+                known |= {"label": reading.label.name, "missing": reading.missing} if reading.kind == "table" else {}
         return replace(config, **known).to_toml()
 
     @classmethod
@@ -244,5 +296,8 @@ class Experiment:
                 f"the directory must hold a run of 'trajens train', got '{path}' without config.toml; check the path, "
                 "or pass the model in Python."
             )
-        # Runs of the version before have the names of then.
-        return cls(resolve({RENAMED.get(name, name): value for name, value in config.items()}))
+        # Runs of the version before have the names of then, and the numbers of a file as they are.
+        options = {RENAMED.get(name, name): value for name, value in config.items()}
+        if options.get("problem") not in PROBLEMS and "reading" not in options:
+            options.setdefault("standardise", False)
+        return cls(resolve(options))

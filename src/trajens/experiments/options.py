@@ -30,6 +30,9 @@ from trajens.storage.directory import CHECKPOINT_SECONDS
 
 PROBLEMS = ("perceptron", "mnist")
 ACCEPTANCE_TESTS = ("penalty", "minibatch-barker", "paper", "barker", "metropolis")
+MISSING_VALUES = ("refuse", "mean")
+OF_FILES = ("label", "missing", "standardise", "reading")
+"""Options about how a file is read."""
 HIDDEN = 32
 RENAMED = {"test": "acceptance", "start": "initial"}
 """Old name -> name of an option; the old ones are understood in this version."""
@@ -91,6 +94,29 @@ class Config:
     )
     activation: str | None = _name(None, ACTIVATIONS, "Problem", "Of an mlp", shown=ACTIVATION, only="network")
     loss: str | None = _name(None, LOSSES, "Problem", "Loss", shown="by the labels", only="network")
+    label: str | None = _option(
+        None,
+        kinds.text,
+        "Problem",
+        "Label column of a table.",
+        "COLUMN",
+        shown="label, y, target or class",
+        only="network",
+    )
+    missing: str | None = _name(
+        None, MISSING_VALUES, "Problem", "Missing numbers of a table", shown=MISSING_VALUES[0], only="network"
+    )
+    standardise: bool | None = _option(
+        None,
+        kinds.switch,
+        "Problem",
+        "Scale inputs, and numbers to be fitted, to mean 0 and standard deviation 1.",
+        shown="standardise for tables",
+        only="network",
+    )
+    reading: str | None = _option(
+        None, kinds.text, "Problem", "Columns and scales, written down by a run.", only="network", is_flag=False
+    )
     num_data: int | None = _option(
         None, kinds.whole, "Problem", "Examples of the perceptron.", perceptron=256, only="perceptron"
     )
@@ -232,8 +258,9 @@ def _problem(chosen: dict[str, Any]) -> str:
     assert isinstance(problem, str)
     if problem in PROBLEMS:
         return problem
-    # A run knows the sizes of its layers, and can be used without the data it was trained on.
-    require(Path(problem).is_file() or "sizes" in chosen, f"{message} '{problem}'; check the spelling.")
+    # A run knows its network and how its data are read, and can be used without those it was trained on.
+    is_known = "sizes" in chosen or "reading" in chosen
+    require(Path(problem).is_file() or is_known, f"{message} '{problem}'; check the spelling.")
     return str(Path(problem).resolve())
 
 
@@ -253,6 +280,11 @@ def _completed(config: Config) -> Config:
         config = replace(config, anneal=max(1, config.burn_in or 0))
     if config.model == "mlp" and config.hidden is None and config.sizes is None:
         config = replace(config, hidden=[HIDDEN])
+    of_files = [name for name in OF_FILES if getattr(config, name) is not None]
+    require(
+        config.problem != "mnist" or not of_files,
+        f"{', '.join(of_files)} must be left out with mnist; use your own file with them.",
+    )
     require(
         config.model == "mlp" or (config.hidden is None and config.activation is None),
         f"hidden and activation must be left out with --model {config.model}; use --model mlp to choose them.",

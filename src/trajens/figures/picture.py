@@ -1,4 +1,8 @@
-"""One picture of a run: loss, acceptance and batch, accuracy against members, what the members disagree on."""
+"""One picture of a run: loss, acceptance and batch, how the ensemble grows better with its members, and its doubts.
+
+The last two panels show accuracy and the inputs that members disagree on for classifiers, and the error of the mean and
+predictions against the truth for regressors.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,20 @@ from typing import Any
 import numpy as np
 
 from trajens.datasets import Labelled
-from trajens.ensemble import Ensemble, scores, vote
-from trajens.errors import integer, require
+from trajens.ensemble import Ensemble, RegressionScores, Scores, chosen_chains, vote
+from trajens.errors import require
 from trajens.figures import style
 from trajens.files import storage_errors, write_atomically
 from trajens.records import Records
 from trajens.storage.stored import StoredRun
 
 _DIGITS = (3, 6)
+_POINTS = 200
+"""Predictions that are drawn with error bars."""
 
 
-def draw(file: Path, run: StoredRun, ensemble: Ensemble, data: Labelled, name: str, chain: int = 0) -> None:
-    """Write a picture of one chain of a run.
+def draw(file: Path, run: StoredRun, ensemble: Ensemble, data: Labelled, name: str, chain: int | str = 0) -> None:
+    """Write a picture of one chain of a run, or of all chains.
 
     Parameters
     ----------
@@ -29,20 +35,21 @@ def draw(file: Path, run: StoredRun, ensemble: Ensemble, data: Labelled, name: s
     run : StoredRun
         Whose records are drawn.
     ensemble : Ensemble
-        The path of the chain.
+        The path of the chain, or those of all chains.
     data : Labelled
         Inputs the ensemble is tried on.
     name : str
         What they are, as in "the test set".
-    chain : int
+    chain : int or str
+        With "all", records are averaged over chains.
     """
     style.require_matplotlib()
     require(file.suffix in (".png", ".pdf"), f"out must end in .png or .pdf, got '{file}'; choose one of them.")
     records = run.records
     require(bool(records), f"'{run.path}' must hold a record to draw, got none; train longer.")
-    chain = integer("chain", chain, 0, "count from 0", len(records["epoch"]) - 1)
-    curves = {column: values[chain] for column, values in records.items()}
-    probabilities = ensemble.member_proba(data.x)
+    chosen = chosen_chains(chain, len(records["epoch"]))
+    curves = {column: values[chosen].mean(0) for column, values in records.items()}
+    last_panels = _draw_classes if ensemble.is_classifier else _draw_numbers
     with style.journal_style():
         from matplotlib.figure import Figure
 
@@ -50,8 +57,7 @@ def draw(file: Path, run: StoredRun, ensemble: Ensemble, data: Labelled, name: s
         (left, right), (low_left, low_right) = figure.subplots(2, 2)
         _draw_loss(left, curves)
         _draw_work(right, curves)
-        _draw_members(low_left, scores(probabilities, data.y), name)
-        _draw_doubts(figure, low_right, probabilities, data)
+        last_panels(low_left, low_right, ensemble, data, name)
         content = io.BytesIO()
         figure.savefig(content, format=file.suffix[1:])
     with storage_errors(file):
@@ -78,23 +84,63 @@ def _draw_work(axes: Any, curves: Records) -> None:
     axes.tick_params(right=False, which="both")
 
 
-def _draw_members(axes: Any, numbers: dict[str, Any], name: str) -> None:
-    by_members = numbers["accuracy_by_members"]
-    members = np.arange(1, len(by_members) + 1)
-    axes.plot(members, by_members, color=style.COLOURS[0], marker="o", markerfacecolor="white", label="vote")
+def _draw_classes(left: Any, right: Any, ensemble: Ensemble, data: Labelled, name: str) -> None:
+    """How accurate more and more members are, and what they disagree on."""
+    found = Scores(len(ensemble.path), ensemble.model.outputs)
+    y = found.labels(data.y, len(data.x))
+    parts = []
+    for place, probabilities in ensemble.parts(data.x):
+        found.add(probabilities, y[place])
+        chosen, mean = vote(probabilities), probabilities.mean(0)
+        entropy = -(mean * np.log(np.maximum(mean, 1e-38))).sum(-1)
+        parts.append((chosen, (probabilities.argmax(-1) == chosen).mean(0), entropy))
+    _draw_accuracy(left, found.result(), name)
+    _draw_doubts(right, data, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _draw_numbers(left: Any, right: Any, ensemble: Ensemble, data: Labelled, name: str) -> None:
+    """How exact the mean of more and more members is, and predictions against the truth."""
+    found = RegressionScores(len(ensemble.path))
+    y = found.labels(data.y, len(data.x))
+    parts = []
+    for place, outputs in ensemble.parts(data.x):
+        found.add(outputs, y[place])
+        parts.append((outputs.mean(0, np.float64), outputs.std(0, np.float64)))
+    _draw_error(left, found.result(), name)
+    _draw_truth(right, y, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _draw_accuracy(axes: Any, numbers: dict[str, Any], name: str) -> None:
+    _draw_by_members(axes, numbers["accuracy_by_members"], "vote", f"accuracy on {name}")
     axes.axhline(numbers["mean_accuracy"], color=style.COLOURS[1], linestyle="--", label="mean probability, all")
     axes.axhline(numbers["single_accuracy"], color=style.COLOURS[6], linestyle=":", label="single model, mean")
-    axes.set(xlabel=r"members $1, \ldots, n$ of the path", ylabel=f"accuracy on {name}")
-    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend()
 
 
-def _draw_doubts(figure: Any, axes: Any, probabilities: np.ndarray, data: Labelled) -> None:
+def _draw_error(axes: Any, numbers: dict[str, Any], name: str) -> None:
+    _draw_by_members(axes, numbers["rmse_by_members"], "mean of members", f"RMSE on {name}")
+    axes.axhline(numbers["single_rmse"], color=style.COLOURS[6], linestyle=":", label="single model, mean")
+    axes.legend()
+
+
+def _draw_by_members(axes: Any, by_members: list[float], label: str, name: str) -> None:
+    """A number of the first 1, 2, ... members."""
+    members = np.arange(1, len(by_members) + 1)
+    axes.plot(members, by_members, color=style.COLOURS[0], marker="o", markerfacecolor="white", label=label)
+    axes.set(xlabel=r"members $1, \ldots, n$", ylabel=name)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _draw_truth(axes: Any, y: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> None:
+    """Predictions against labels, of at most so many inputs, with the spread of the members."""
+    some = np.unique(np.linspace(0, len(y) - 1, min(_POINTS, len(y))).round().astype(int))
+    axes.axline((y[0], y[0]), slope=1, color=style.COLOURS[6], linestyle=":", linewidth=0.6)
+    axes.errorbar(y[some], mean[some], spread[some], color=style.COLOURS[0], fmt="o", markersize=2.5, elinewidth=0.5)
+    axes.set(xlabel="label", ylabel="mean and spread of the members")
+
+
+def _draw_doubts(axes: Any, data: Labelled, chosen: np.ndarray, agreement: np.ndarray, entropy: np.ndarray) -> None:
     """The inputs on whose label the fewest members agree; of equals, those with the largest entropy."""
-    chosen = vote(probabilities)
-    agreement = (probabilities.argmax(-1) == chosen).mean(0)
-    mean = probabilities.mean(0)
-    entropy = -(mean * np.log(np.maximum(mean, 1e-38))).sum(-1)
     order = np.lexsort((-entropy, agreement))[: _DIGITS[0] * _DIGITS[1]]
     axes.set_axis_off()
     if data.x.ndim != 3:

@@ -1,0 +1,103 @@
+"""``trajens predict``: what the ensemble of a run says of inputs without labels."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from trajens.cli.devices import use_all_cores
+from trajens.datasets import Label, load_inputs, tables
+from trajens.datasets.reading import is_table
+from trajens.ensemble import Ensemble, vote
+from trajens.errors import require
+from trajens.experiments import Experiment
+from trajens.files import storage_errors, write_atomically
+from trajens.storage.stored import StoredRun
+
+
+def predict(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run.", show_default=False)],
+    inputs: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A .csv with the columns of the run, .npz with an array x, or IDX.", show_default=False
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write.")] = Path("predictions.csv"),
+    chain: Annotated[
+        str, typer.Option(metavar="N|all", help="Which chain of the run, from 0; all makes one ensemble of all chains.")
+    ] = "0",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Labels and probabilities of an ensemble, or mean and spread of a regression, one line per input, as CSV.
+
+    The columns of a table are written again, with the answers beside them.
+    """
+    require(overwrite or not out.exists(), f"out must be a new file, got '{out}'; add --overwrite to replace it.")
+    require(out.resolve() != inputs.resolve(), f"out must not be the file of the inputs, got '{out}'; choose another.")
+    use_all_cores()
+    ensemble = Ensemble.load(directory, chain)
+    config = StoredRun(directory).config or {}
+    if "reading" in config or config.get("problem") == "mnist":
+        experiment = Experiment.load(directory)
+        x, label = experiment.inputs(inputs), experiment.reading.label
+    else:
+        # A run made in Python, or of a version before: how its data were read is not known.
+        x, label = load_inputs(inputs), Label()
+    given = _given(inputs, len(x))
+    names, answers = _classified(ensemble, x, label) if ensemble.is_classifier else _fitted(ensemble, x, label)
+    write_table(out, _beside(given, names, answers))
+    typer.echo(f"wrote {len(x):,} predictions to {out}")
+
+
+def write_table(out: Path, rows: Iterable[list[Any]]) -> None:
+    """Write rows as CSV, whole or not at all, into a folder that is made if need be."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    with storage_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, text.getvalue().encode())
+
+
+def _given(file: Path, size: int) -> Iterator[list[Any]]:
+    """What stands before the answers: the names and rows of a table, or the numbers of inputs."""
+    if is_table(file):
+        yield from (cells for _, cells in tables.rows(file))
+    else:
+        yield ["index"]
+        yield from ([i] for i in range(size))
+
+
+def _beside(given: Iterator[list[Any]], names: list[str], answers: Iterator[list[Any]]) -> Iterator[list[Any]]:
+    before = next(given)
+    yield [*before, *(f"predicted_{name}" if name in before else name for name in names)]
+    yield from ([*row, *answer] for row, answer in zip(given, answers, strict=True))
+
+
+def _classified(ensemble: Ensemble, x: np.ndarray, label: Label) -> tuple[list[str], Iterator[list[Any]]]:
+    """Vote, share of the models that agree with it, class of the largest mean probability, and these."""
+    outputs = ensemble.model.outputs
+    classes: list[Any] = [*(label.classes or ()), *range(len(label.classes or ()), outputs)]
+
+    def answers() -> Iterator[list[Any]]:
+        for _, probabilities in ensemble.parts(x):
+            mean, votes = probabilities.mean(0), vote(probabilities)
+            agreement = (probabilities.argmax(-1) == votes).mean(0)
+            for row, chosen, share in zip(mean, votes, agreement, strict=True):
+                numbers = (f"{p:.6g}" for p in row)
+                yield [classes[chosen], f"{share:.4g}", classes[row.argmax()], *numbers]
+
+    return ["vote", "agreement", "mean", *(f"p_{c}" if isinstance(c, str) else f"p{c}" for c in classes)], answers()
+
+
+def _fitted(ensemble: Ensemble, x: np.ndarray, label: Label) -> tuple[list[str], Iterator[list[Any]]]:
+    """Mean and spread of the models, in the units of the training data."""
+    mean, spread = ensemble.predict(x, return_std=True)
+    in_units = label.undone(mean), spread * label.std
+    return ["mean", "spread"], ([f"{m:.9g}", f"{s:.6g}"] for m, s in zip(*in_units, strict=True))
