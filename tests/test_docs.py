@@ -33,10 +33,8 @@ def sections():
         before = blocks(first, "python")
         for section in rest:
             if code := blocks(section, "python"):
-                # Those on extending have their twins in test_extending.py.
-                marks = [pytest.mark.slow] if page.parent.name == "extending" else []
                 name = f"{name_of(page)}: {section.splitlines()[0]}"
-                yield pytest.param("\n".join(before + code), id=name, marks=marks)
+                yield pytest.param("\n".join(before + code), id=name)
 
 
 def hook(name):
@@ -47,6 +45,7 @@ def hook(name):
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", list(sections()))
 def test_the_code_of_a_section_runs(code, tmp_path, monkeypatch):
     for package in OPTIONAL:

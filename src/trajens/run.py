@@ -199,7 +199,7 @@ def sample(
     if burn_in is None and directory is not None and directory.resume and directory.stored.has_checkpoint:
         burn_in = directory.stored.burn_in
     if burn_in is None:
-        burn_in = max(default_burn_in(epochs), settled(target.schedule, epochs))
+        burn_in = max(default_burn_in(epochs), settled(Target.checked(target).schedule, epochs))
     given: dict[str, Any] = {
         "move": move,
         "acceptance": _renamed(acceptance, test),

@@ -104,5 +104,14 @@ class Target:
         )
         return np.broadcast_to(self.s_values, (chains,)).astype(np.float32)
 
+    @staticmethod
+    def checked(target: Any) -> Target:
+        """`target`, if it is one."""
+        require(
+            isinstance(target, Target),
+            f"target must be a trajens.Target, got {type(target).__name__}; build one from a Problem.",
+        )
+        return target  # type: ignore[no-any-return]
+
     def __repr__(self) -> str:
         return f"Target({self.problem}, tau={self.tau}, sigma={self.sigma:g}, s={self.s}, prior={self.prior})"

@@ -64,6 +64,7 @@ def test_a_pooled_plan_takes_equal_batches_and_samples_the_same_law():
     assert abs(bias) < Z * error
 
 
+@pytest.mark.slow
 def test_full_data_barker_has_no_bias():
     bias, error, _ = relative_bias(tj.Barker(), epochs=8000, chains=512)
     assert error < 0.004

@@ -64,10 +64,7 @@ class Settings:
 
     def checked(self, target: Target) -> Settings:
         """The same in the form everything else relies on, or an `InputError` before anything is compiled."""
-        require(
-            isinstance(target, Target),
-            f"target must be a trajens.Target, got {type(target).__name__}; build one from a Problem.",
-        )
+        target = Target.checked(target)
         require(
             isinstance(self.move, Proposer),
             f"move must be a trajens move, got {self.move!r}; try SingleSite(fraction=0.25).",
