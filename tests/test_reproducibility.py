@@ -71,7 +71,11 @@ def test_paths_do_not_depend_on_block_sizes(monkeypatch):
         (SETTINGS["penalty"], 3),
         (SETTINGS["paper"], 3),
         # More than all data, and a last chunk that is not whole.
-        ({"move": tj.SingleSite(), "acceptance": tj.MinibatchBarker(100), "scan": "checkerboard"}, 5),
+        pytest.param(
+            {"move": tj.SingleSite(), "acceptance": tj.MinibatchBarker(100), "scan": "checkerboard"},
+            5,
+            marks=pytest.mark.slow,
+        ),
         # Moves of several models take one chunk at a time, whatever is asked for.
         (SETTINGS["mixture"], 3),
     ],
