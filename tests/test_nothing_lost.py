@@ -287,6 +287,7 @@ def finished(loss, acceptance=0.4, weight_rms=None, prior=None, chains=2):
     ("run", "sentence"),
     [
         (lambda: finished(np.linspace(2, 1, 40)), "the loss still falls: go on with trajens resume DIR --epochs 400"),
+        (lambda: finished(np.ones(6)), "there are too few records after burn-in"),
         (lambda: finished(np.ones(40)), "the loss has stopped falling: a larger --s"),
         (lambda: finished(np.ones(40), acceptance=0.05), "acceptance is 0.05: a smaller --fraction"),
         (lambda: finished(np.ones(40), weight_rms=np.linspace(1, 2, 40)), "weights still grow"),

@@ -169,8 +169,8 @@ def sample(
         A model (dim,), a path (tau, dim) or paths (chains, tau, dim) to start from; default: the problem's own,
         or a random model, and a walk of steps sigma from it.
     records : int
-        How often statistics are recorded. Measuring the loss takes about a tenth of the sampling at most: where there
-        are many records, each uses fewer examples.
+        How often statistics are recorded. Of more than 1024 examples, measuring the loss takes about a tenth of what
+        sampling reads at most: where there are many records, each uses fewer examples.
     keep_paths : bool
         Keep the path at every record in ``Run.history``; with `out`, on the disk and not in memory.
     progress : bool or callable

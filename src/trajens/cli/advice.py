@@ -8,12 +8,13 @@ from trajens.records import Records
 from trajens.run import Run
 
 _ERRORS = 3.0
+_RECORDS = 8
 _LOW_ACCEPTANCE = 0.1
 _GROWTH = 1.1
 
 
 def advice(run: Run, out: object = None) -> str:
-    """The first that applies: smaller changes, a law of the first model, more epochs, a larger s.
+    """The first that applies: smaller changes, a law of the first model, more records or epochs, a larger s.
 
     Parameters
     ----------
@@ -29,6 +30,8 @@ def advice(run: Run, out: object = None) -> str:
         return f"acceptance is {acceptance:.2g}: a smaller --fraction changes less at a time and moves further"
     if run.target.prior is None and _grows(records):
         return "weights still grow, and nothing keeps them: give the first model a law with --prior 0.3"
+    if records["loss"].shape[1] < _RECORDS:
+        return "there are too few records after burn-in to say whether the loss still falls: ask for more --records"
     if _falls(records):
         return f"the loss still falls: go on with {longer}"
     return "the loss has stopped falling: a larger --s takes it lower, and longer batches with it"
@@ -47,7 +50,5 @@ def _grows(records: Records) -> bool:
 def _falls(records: Records) -> bool:
     """Whether the second half is lower than the first by more than chance would have it."""
     before, after = _halves(records["loss"])
-    if before.shape[1] < 2:
-        return True
     error = np.hypot(*(half.std(ddof=1) / np.sqrt(half.size) for half in (before, after)))
     return float(before.mean() - after.mean()) > _ERRORS * float(error)
