@@ -106,10 +106,7 @@ class _Lanes(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What each lane does next; fields are (chains, lanes, ...).
-
-    `indices` are those of the next chunks of its batch.
-    """
+    """What each lane does next; fields are (chains, lanes, ...), `indices` those of the next chunks of its batch."""
 
     key: Key
     site: Site
