@@ -25,7 +25,7 @@ SMALL = ["train", "perceptron", "--tau", "2", "--epochs", "40", "--records", "2"
 # Directories
 
 
-@pytest.mark.parametrize("name", ["config.toml", "plan.json", "notes.txt"])
+@pytest.mark.parametrize("name", ["config.toml", "plan.json", "notes.txt", ".vscode-settings", ".a-12345678"])
 def test_a_directory_with_files_of_the_user_is_not_written_to(capsys, tmp_path, name):
     (tmp_path / name).write_text("mine")
     code, _, err = call(capsys, *SMALL, "--out", str(tmp_path))

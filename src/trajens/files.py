@@ -47,11 +47,12 @@ def write_atomically(file: Path, content: bytes | Callable[[IO[bytes]], None]) -
         _flush_folder(file.parent)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what `write_atomically` leaves beside its files when its process is killed."""
-    for file in folder.glob(".*-????????"):
-        with contextlib.suppress(OSError):
-            file.unlink()
+def remove_leftovers(folder: Path, *names: str) -> None:
+    """Remove what `write_atomically` leaves beside files of these names, or patterns, when its process is killed."""
+    for name in names:
+        for file in folder.glob(f".{name}-????????"):
+            with contextlib.suppress(OSError):
+                file.unlink()
 
 
 def append(file: Path, content: bytes | memoryview) -> None:

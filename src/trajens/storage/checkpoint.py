@@ -19,6 +19,7 @@ from trajens.errors import InputError
 from trajens.files import write_atomically
 
 Arrays = dict[str, np.ndarray]
+PATTERN = "checkpoint-*.npz"
 _KEPT = 2
 _DIGEST = "sha256"
 
@@ -36,7 +37,7 @@ def save(folder: Path, epoch: int, arrays: Arrays) -> Path:
 
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a folder, newest first."""
-    return sorted(folder.glob("checkpoint-*.npz"), reverse=True)
+    return sorted(folder.glob(PATTERN), reverse=True)
 
 
 def load_newest(folder: Path, before: int | None = None) -> Arrays | None:

@@ -89,7 +89,7 @@ class RunDirectory:
             "another directory.",
         )
         try:
-            remove_leftovers(self.path)
+            remove_leftovers(self.path, CONFIG, PLAN, checkpoint.PATTERN)
             self._require_free()
         except BaseException:
             self.__exit__()
