@@ -16,6 +16,7 @@ import numpy as np
 from trajens.acceptance import AcceptanceTest
 from trajens.errors import InputError, StorageError, integer
 from trajens.moves import Proposer
+from trajens.precision import single
 from trajens.progress import Progress, ProgressBar
 from trajens.records import Records, num_records, warn_if_not_finite
 from trajens.sampling import marks
@@ -295,7 +296,7 @@ def _recorded(now: Standing, sampler: Sampler, log: Logbook) -> Standing:
 
 def _restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
     """The run in a directory, or None if nothing was saved there yet."""
-    like = state_like(settings.program(target), settings.chains, target.problem.dim)
+    like = single(state_like)(settings.program(target), settings.chains, target.problem.dim)
     found = directory.restore(like, lambda: identity_of(target, settings))
     return None if found is None else Run(target, settings, *found, None, directory)
 
