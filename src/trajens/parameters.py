@@ -41,14 +41,13 @@ def flattened(name: str, params: Any) -> tuple[np.ndarray, Unravel]:
     """The parameters as a float32 vector (dim,), and the way back."""
     _refuse_statistics(name, params)
     leaves, structure = jax.tree_util.tree_flatten_with_path(params)
-    require(
-        len(leaves) > 0,
-        f"{name} must hold at least one array, got a {type(params).__name__} without any; pass the parameters of a "
-        "model.",
-    )
     types = tuple(_type_of(name, jax.tree_util.keystr(path), leaf) for path, leaf in leaves)
     values = [as_single(name + jax.tree_util.keystr(path), leaf).astype(np.float32) for path, leaf in leaves]
     flat, back = ravel_pytree(jax.tree.unflatten(structure, values))
+    require(
+        flat.size > 0,
+        f"{name} must have parameters, got a {type(params).__name__} without any; pass the parameters of a model.",
+    )
     return np.asarray(flat), Unravel(back, types)
 
 

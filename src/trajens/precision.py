@@ -51,7 +51,7 @@ def numbers(name: str, value: Any) -> np.ndarray:
             return given.astype(dtype)
     raise InputError(
         f"{name} must be an array of numbers, got {type(value).__name__} of {given.dtype} and shape {given.shape}; "
-        "convert it to float32."
+        "pass numbers, for instance in float32."
     )
 
 
