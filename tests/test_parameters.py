@@ -88,7 +88,7 @@ def test_what_was_split_off_is_not_missed():
     ids=["Flax", "nnx", "Equinox"],
 )
 def test_running_statistics_are_no_parameters(params):
-    both_refuse(params, r"got running statistics in .*; pass variables\['params'\] alone")
+    both_refuse(params, r"got running statistics in .*; pass the parameters alone, in Flax variables\['params'\]")
 
 
 def test_collections_without_statistics_are_parameters():

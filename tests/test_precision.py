@@ -130,6 +130,7 @@ def test_other_functions_and_their_parameters_are_in_single_precision(wide):
     kinds = set()
 
     def apply(params, x):
+        assert not is_wide()
         kinds.update((params["w"].dtype, x.dtype))
         return x @ params["w"] + jnp.zeros(2)
 

@@ -61,8 +61,8 @@ def _refuse_statistics(name: str, params: Any) -> None:
         require(
             not is_collected and not (is_node(node) and jax.tree.leaves(node)),
             f"{name} must hold parameters only, as all of it is sampled, got running statistics in "
-            f"{jax.tree_util.keystr(path)}; pass variables['params'] alone, and use the statistics as constants inside "
-            "the function.",
+            f"{jax.tree_util.keystr(path)}; pass the parameters alone, in Flax variables['params'], and use the "
+            "statistics as constants inside the function.",
         )
 
 
