@@ -152,8 +152,8 @@ class RunDirectory:
             # Never to the beginning: that would be another run, and all that was sampled lost.
             if older.recorded > 0 and older.has_records():
                 warnings.warn(
-                    f"records or paths in '{self.path}' are cut off or damaged; going back from epoch {stored.epoch} to "
-                    f"{older.epoch}.",
+                    f"records or paths in '{self.path}' are cut off or damaged; going back from epoch {stored.epoch} "
+                    f"to {older.epoch}.",
                     stacklevel=4,
                 )
                 stored = older
