@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import struct
+import time
 import warnings
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from trajens.experiments import Experiment, resolve
 
 EXAMPLES = int(os.environ.get("TRAJENS_FUZZ_EXAMPLES", 60))
 """Of every test; with more, they are also others every time."""
+SECONDS = 40.0
+"""The time limit of a test, with the usual number of examples."""
 FUZZ = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -65,6 +68,16 @@ RUNS = {
     "fitted": ("line.csv", {"hidden": [3], "activation": "tanh"}, True),
     "many": ("perceptron", {"chains": 300, "num_data": 16, "keep_paths": True}, True),
 }
+
+
+class Limit:
+    """Whether the time of a test is over."""
+
+    def __init__(self):
+        self._end = time.monotonic() + (SECONDS if EXAMPLES <= 60 else math.inf)
+
+    def __call__(self):
+        return time.monotonic() > self._end
 
 
 class Place:
@@ -158,11 +171,13 @@ def places(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_a_damaged_file_of_a_run_changes_no_result(places, name):
-    place = places[name]
+    place, is_over = places[name], Limit()
 
     @FUZZ
     @given(st.sampled_from(sorted(place.files)), mutations())
     def check(file, mutation):
+        if is_over():
+            return
         raw = mutation(place.files[file])
         try:
             (place.run / file).unlink() if raw is None else (place.run / file).write_bytes(raw)
@@ -198,11 +213,13 @@ def data(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DATA)
 def test_damaged_data_are_read_or_refused_in_one_sentence(data, name):
-    whole = (data / name).read_bytes()
+    whole, is_over = (data / name).read_bytes(), Limit()
 
     @settings(FUZZ, max_examples=10 * EXAMPLES)
     @given(mutations(), st.sampled_from([name, name.replace("images-idx3", "labels-idx1")]))
     def check(mutation, file):
+        if is_over():
+            return
         right = (data / file).read_bytes()
         raw = mutation(right)
         (data / file).unlink() if raw is None else (data / file).write_bytes(raw)
@@ -234,12 +251,14 @@ def _finite_or_refused(read, file):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["complete", "fitted", "stopped"])
 def test_damaged_data_give_finite_answers_or_none(places, name):
-    place = places[name]
+    place, is_over = places[name], Limit()
     whole, out = place.data.read_bytes(), place.run.parent / "answers.csv"
 
     @FUZZ
     @given(mutations())
     def check(mutation):
+        if is_over():
+            return
         raw = mutation(whole)
         try:
             place.data.unlink() if raw is None else place.data.write_bytes(raw)

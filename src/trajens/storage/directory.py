@@ -1,12 +1,14 @@
 """The directory of a run while it is written: what was asked for, records, paths, checkpoints, one process at a time.
 
     config.toml       the options, resolved, where the run was started from the command line
-    plan.json         the epochs at which is recorded, those to come included
+    plan.json         the epochs at which is recorded, those to come included, with a checksum
     sessions.jsonl    one line for every start: versions, machine, command, first epoch
     records.csv       one line per record and chain, only ever appended to (records.bin for thousands of chains)
     history.bin       the path of every chain at every record, where that is kept
     checkpoint-*.npz  the last two
     lock              held by the process that writes
+
+Checkpoints know the options, and sums over the records and paths that they count: what was changed is noticed.
 
 A resumed run first cuts records and paths back to those its checkpoint knows of, and then writes the same again.
 """
@@ -157,6 +159,7 @@ class RunDirectory:
                     stacklevel=4,
                 )
                 stored = older
+        stored.require_history()
         _warn_of_another_machine(stored)
         standing = stored.standing(like)
         self._epoch = standing.epoch
@@ -188,7 +191,8 @@ class RunDirectory:
         if not stored.has_checkpoint or len(standing.marks) > len(stored.arrays["marks"]):
             # From here on a directory without one has lost it, and one that knows less has lost the extension.
             self.save(standing)
-        self._saved = time.monotonic()
+        # The first one compiled the witness, and says nothing of what others take.
+        self._saved, self._cost = time.monotonic(), 0.0
 
     def _note(self, stored: StoredRun, identity: dict[str, Any], witness: Witness | None) -> None:
         """What every checkpoint holds of the run."""

@@ -114,14 +114,23 @@ class StoredRun:
 
     def has_records(self) -> bool:
         """Whether all records and paths that the checkpoint counts are there, as they were written."""
-        files = self.record_file.file, self.history_rows.file
-        sums = [(file, self.sum_of(file)) for file in files]
-        if any(known is not None and not known.is_of(file) for file, known in sums):
+        known = self.sum_of(self.record_file.file)
+        if known is not None and not known.is_of(self.record_file.file):
             return False
         found = num_records(self.records) if self.recorded and self.record_file.exists() else 0
-        kept = len(self.history_rows.read()) if self.history_rows.file.exists() else 0
-        is_kept = bool(self.identity.get("keep_paths"))
-        return found >= self.recorded and (not is_kept or kept >= self.recorded)
+        return found >= self.recorded and self._has_history()
+
+    def _has_history(self) -> bool:
+        file = self.history_rows.file
+        known = self.sum_of(file)
+        if known is not None:
+            return known.is_of(file)
+        kept = len(self.history_rows.read()) if file.exists() else 0
+        return not self.identity.get("keep_paths") or kept >= self.recorded
+
+    def require_history(self) -> None:
+        """Refuse where paths were kept, and those that the checkpoint counts are not there."""
+        require(self._has_history(), self._lost(self.history_rows.file))
 
     def sum_of(self, file: Path) -> Sum | None:
         """Of the records or paths that the checkpoint counts; None in runs of before."""
@@ -130,13 +139,15 @@ class StoredRun:
     def _checked_length(self, file: Path) -> int | None:
         """How many bytes the checkpoint knows of, which must be those that were written."""
         known = self.sum_of(file)
-        require(
-            known is None or known.is_of(file),
-            f"'{file}' must hold the {self.recorded if known else 0} records of {self.chains if known else 0} chains "
-            "that its checkpoint counts, as they were written, got others or fewer; restore it from a copy, or start "
-            "again in a new directory.",
-        )
+        if known is not None:
+            require(known.is_of(file), self._lost(file))
         return None if known is None else known.length
+
+    def _lost(self, file: Path) -> str:
+        return (
+            f"'{file}' must hold the {self.recorded} records of {self.chains} chains that its checkpoint counts, as "
+            "they were written, got others or fewer; restore it from a copy, or start again in a new directory."
+        )
 
     @cached_property
     def paths(self) -> np.ndarray:
