@@ -352,3 +352,8 @@ def test_what_would_have_to_be_run_is_refused(tmp_path):
         with pytest.raises(InputError, match=r"must be a complete .npz of plain arrays"):
             load_inputs(tmp_path / name)
     assert not (tmp_path / "sprung").exists()
+
+
+def test_a_path_that_no_file_system_takes_is_refused():
+    with pytest.raises(InputError, match="problem must be a text"):
+        resolve({"problem": "/tmp/\0", "sizes": [2, 2]})
