@@ -19,7 +19,8 @@ from trajens.cli.signals import INTERRUPTED, STOPPED, StopOnSignal
 from trajens.cli.summary import summary, table
 from trajens.errors import integer
 from trajens.experiments import Experiment, resolve
-from trajens.storage.stored import StoredRun, read_toml
+from trajens.storage.stored import StoredRun
+from trajens.storage.written import read_toml
 
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 
@@ -72,8 +73,9 @@ def resume(
 ) -> None:
     """Go on with a run, bit for bit as if it had never been interrupted."""
     use_all_cores()
-    experiment = Experiment.load(directory)
-    planned = max(StoredRun(directory).last_epoch, int(experiment.config.epochs))
+    stored = StoredRun(directory)
+    experiment = Experiment.load(stored)
+    planned = max(stored.last_epoch, int(experiment.config.epochs))
     more = integer("epochs", whole("epochs", epochs), 0, "give the number of epochs to add")
     _train(experiment, directory, True, planned + more, as_json)
 

@@ -21,6 +21,7 @@ from trajens.models.base import Model, as_bytes
 from trajens.precision import as_single, numbers, require_single, single, single_type
 from trajens.run import Run
 from trajens.storage.stored import StoredRun
+from trajens.storage.witness import require_same_network, witness_of
 
 CHUNK = 1000
 """Inputs that are evaluated at a time."""
@@ -53,10 +54,13 @@ class Ensemble:
     @classmethod
     def from_run(cls, run: Run, model: Predictor, chain: int | str = 0) -> Ensemble:
         """The last path of one chain of a run; with "all" those of all chains, one after the other."""
-        return cls(model, _joined(run.paths, chain))
+        found, witness = cls(model, _joined(run.paths, chain)), witness_of(run.target.problem)
+        if witness is not None and found._compiled != witness.network:
+            require_same_network(witness.arrays(run.paths), run.paths, found._compiled, "the run")
+        return found
 
     @classmethod
-    def load(cls, directory: str | Path, chain: int | str = 0, model: Predictor | None = None) -> Ensemble:
+    def load(cls, directory: str | Path | StoredRun, chain: int | str = 0, model: Predictor | None = None) -> Ensemble:
         """The path of one chain in the newest checkpoint of a run, or those of all chains.
 
         Inputs and outputs are on the scale of the training; for a run of ``trajens train`` on a table, see
@@ -64,16 +68,18 @@ class Ensemble:
 
         Parameters
         ----------
-        directory : str or Path
+        directory : str, Path or StoredRun
         chain : int or str
             From 0; "all" joins the paths of all chains, one after the other, whatever their s.
         model : Predictor, optional
-            Default: what the run says; one with a loss of the user's own knows none.
+            Default: what the run says; one with a loss of the user's own knows none. One whose outputs are not those
+            of the network the run was trained with is refused, where the run knows that.
         """
-        stored = StoredRun(directory)
+        stored = directory if isinstance(directory, StoredRun) else StoredRun(directory)
         paths = stored.paths
-        model = model_of(stored) if model is None else model
-        return cls(model, _joined(paths, chain))
+        found = cls(model_of(stored) if model is None else model, _joined(paths, chain))
+        stored.require_network(found._compiled)
+        return found
 
     @classmethod
     def from_apply(

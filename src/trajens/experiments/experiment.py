@@ -288,13 +288,14 @@ class Experiment:
         return replace(config, **known).to_toml()
 
     @classmethod
-    def load(cls, path: str | Path) -> Experiment:
-        """What the run in a directory was asked to be."""
-        config = StoredRun(path).config
+    def load(cls, run: str | Path | StoredRun) -> Experiment:
+        """What a run, or that in a directory, was asked to be."""
+        stored = run if isinstance(run, StoredRun) else StoredRun(run)
+        config = stored.config
         if config is None:
             raise InputError(
-                f"the directory must hold a run of 'trajens train', got '{path}' without config.toml; check the path, "
-                "or pass the model in Python."
+                f"the directory must hold a run of 'trajens train', got '{stored.path}' without config.toml; check the "
+                "path, or pass the model in Python."
             )
         # Runs of the version before have the names of then, and the numbers of a file as they are.
         options = {RENAMED.get(name, name): value for name, value in config.items()}
