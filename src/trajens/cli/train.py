@@ -73,7 +73,7 @@ def resume(
 ) -> None:
     """Go on with a run, bit for bit as if it had never been interrupted."""
     use_all_cores()
-    stored = StoredRun(directory)
+    stored = StoredRun(directory, falls_back=True)
     experiment = Experiment.load(stored)
     planned = max(stored.last_epoch, int(experiment.config.epochs))
     more = integer("epochs", whole("epochs", epochs), 0, "give the number of epochs to add")

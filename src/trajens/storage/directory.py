@@ -91,7 +91,7 @@ class RunDirectory:
     @property
     def stored(self) -> StoredRun:
         """The run that is there."""
-        return StoredRun(self.path)
+        return StoredRun(self.path, falls_back=True)
 
     def __enter__(self) -> RunDirectory:
         with storage_errors(self.path):
@@ -150,7 +150,7 @@ class RunDirectory:
         if witness is not None:
             stored.require_network(witness.network)
         if not stored.has_records() and len(checkpoint.checkpoints(self.path)) > 1:
-            older = StoredRun(self.path, before=stored.epoch)
+            older = StoredRun(self.path, before=stored.epoch, falls_back=True)
             # Never to the beginning: that would be another run, and all that was sampled lost.
             if older.recorded > 0 and older.has_records():
                 warnings.warn(

@@ -40,7 +40,7 @@ _COUNTS = ("data_used", "data_measured")
 
 
 class StoredRun:
-    """The run in a directory, as its newest whole checkpoint knows it.
+    """The run in a directory, as its newest checkpoint knows it; one that is damaged is refused.
 
     Parameters
     ----------
@@ -49,11 +49,14 @@ class StoredRun:
         what was read is kept: for a later state of a run that goes on, make another.
     before : int, optional
         Read the newest checkpoint of an epoch before this one.
+    falls_back : bool
+        Go back to the checkpoint before, with a warning, where the newest is damaged: for those who go on with a run,
+        which makes the same again. To a reader it would be another result.
     """
 
-    def __init__(self, path: str | Path, before: int | None = None):
+    def __init__(self, path: str | Path, before: int | None = None, falls_back: bool = False):
         self.path = Path(path)
-        self._before = before
+        self._before, self._falls_back = before, falls_back
         self.record_file = RecordFile(self.path)
         self.history_rows = Rows(self.path / HISTORY)
 
@@ -268,7 +271,7 @@ class StoredRun:
     def arrays(self) -> checkpoint.Arrays:
         """The newest whole checkpoint, as it is stored."""
         require(self.path.is_dir(), f"directory must be that of a run, got '{self.path}'; check the spelling.")
-        arrays = checkpoint.load_newest(self.path, self._before)
+        arrays = checkpoint.load_newest(self.path, self._before, self._falls_back)
         require(arrays is not None, f"'{self.path}' must hold a checkpoint, got none; is it the directory of a run?")
         assert arrays is not None
         return arrays
