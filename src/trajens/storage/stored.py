@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+import warnings
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from trajens.errors import InputError, require
 from trajens.records import Records, has_summary, num_records, summarise
 from trajens.sampling.recording import REASONS
 from trajens.sampling.sampler import State
+from trajens.sampling.settings import MAX_EPOCHS
 from trajens.storage import checkpoint
 from trajens.storage.identity import require_same
 from trajens.storage.record_file import RecordFile
@@ -245,7 +247,15 @@ def _as_mlp(description: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_plan(file: Path) -> np.ndarray:
+    """The marks in a plan; one that is missing or, with a warning, damaged counts for nothing."""
     try:
-        return np.array(json.loads(file.read_text()), np.int64)
-    except (OSError, ValueError, TypeError, OverflowError):
+        plan = np.array(json.loads(file.read_text()), np.int64)
+        if plan.ndim == 1 and (np.diff(plan, prepend=0) > 0).all() and (plan <= MAX_EPOCHS).all():
+            return plan
+        reason = f"it must list growing epochs up to {MAX_EPOCHS}"
+    except FileNotFoundError:
         return np.zeros(0, np.int64)
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        reason = str(error)
+    warnings.warn(f"the plan '{file}' is damaged ({reason}); going by the checkpoint alone.", stacklevel=2)
+    return np.zeros(0, np.int64)
