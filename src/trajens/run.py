@@ -21,7 +21,7 @@ from trajens.records import Records, num_records, warn_if_not_finite
 from trajens.sampling import marks
 from trajens.sampling.blocks import Blocks
 from trajens.sampling.devices import Sampler
-from trajens.sampling.footprint import require_room, require_room_for_records
+from trajens.sampling.footprint import require_room
 from trajens.sampling.measure import examples_per_measurement
 from trajens.sampling.recording import record, total
 from trajens.sampling.sampler import State, state_like
@@ -215,10 +215,10 @@ def sample(
         ahead=ahead,
         **{name: value for name, value in given.items() if value is not None},
     ).checked(target)
-    require_room_for_records(settings, min(records, epochs) if isinstance(records, int) else 0)
+    recorded = marks.count(epochs, settings.burn_in, records)
+    require_room(target, settings, recorded, directory is not None)
     plan = marks.planned(epochs, settings.burn_in, records)
     require_valid(target.schedule, plan)
-    require_room(target, settings, 0 if directory is not None else len(plan))
     with directory or nullcontext():
         run = None if directory is None or not directory.resume else _restored(target, settings, directory)
         sampler = None

@@ -132,10 +132,12 @@ class Experiment:
     @cached_property
     def problem(self) -> Problem:
         """The loss on the training data."""
+        is_line = isinstance(self.data, datasets.PerceptronData)
+        # Before an array of that size is made.
+        dim = self.data.x.shape[1] if is_line else self.model.dim
+        require_room_for_models(self.chains, path_length(self.config.tau), dim)
         if isinstance(self.data, datasets.PerceptronData):
             return self.data.problem()
-        # Before its first array is made.
-        require_room_for_models(self.chains, path_length(self.config.tau), self.model.dim)
         return self.model.problem(self.data.x, self.data.y, self.loss)
 
     @property

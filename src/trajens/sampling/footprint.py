@@ -48,22 +48,18 @@ def require_room_for_data(examples: int, size: int) -> None:
     _require(examples * size, _bytes_of_host(), f"{examples} examples", "use fewer")
 
 
-def require_room_for_records(settings: Settings, records: int) -> None:
-    """Refuse more records than can be held, before they are planned."""
-    columns = len(NAMES) + len(settings.observe)
-    needed = records * (_MARK + _RECORDS * settings.chains * columns * _NUMBER)
-    what = f"{records} records of {settings.chains} chains"
-    _require(needed, _bytes_of_host(), what, "ask for fewer records")
-
-
-def require_room(target: Target, settings: Settings, kept_paths: int) -> None:
-    """Refuse what cannot fit, with a sentence."""
+def require_room(target: Target, settings: Settings, records: int, is_on_disk: bool) -> None:
+    """Refuse what cannot fit, with a sentence; paths that are kept may be so on disk, records are held besides."""
+    kept_paths = 0 if is_on_disk else records
     needed, free = bytes_needed(target, settings, kept_paths), bytes_free(settings.devices[0])
     is_kept = settings.keep_paths and kept_paths > 0
     what = _paths(settings.chains, target.tau, target.problem.dim)
     what += f" and {kept_paths} kept paths" if is_kept else ""
     advice = "keep the paths on disk with out" if is_kept else "use fewer chains or a shorter path"
     _require(needed, free, what, advice)
+    columns = len(NAMES) + len(settings.observe)
+    held = records * (_MARK + _RECORDS * settings.chains * columns * _NUMBER)
+    _require(held, _bytes_of_host(), f"{records} records of {settings.chains} chains", "ask for fewer records")
 
 
 def _paths(chains: int, tau: int, dim: int) -> str:
