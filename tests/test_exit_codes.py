@@ -49,6 +49,7 @@ INSIDE = [
     Row("train loop.csv", 2, "got 'loop.csv'"),
     Row(f"train {LONG}.csv", 2, f"'{LONG}.csv' must be a file or folder that can be read, got File name too long;"),
     Row("train cut.npz", 2, "'{here}/cut.npz' must be a complete .npz of plain arrays, got BadZipFile: File is not a"),
+    Row("train text.npz", 2, "pickled (object) data. If you trust the file"),
     Row("train --config folder.csv", 2, "got 'folder.csv': Is a directory"),
     Row(f"train --config {LONG}", 2, "File name too long"),
     Row("train perceptron --initial loop.csv", 2, "directory must be that of a run"),
@@ -150,6 +151,7 @@ def here(tmp_path_factory):
     (folder / "folder.csv").mkdir()
     (folder / "file").write_text("")
     (folder / "cut.npz").write_bytes(b"PK\x03\x04 cut off")
+    (folder / "text.npz").write_text("words")
     (folder / "broken-link.csv").symlink_to("nowhere")
     (folder / "loop.csv").symlink_to("loop.csv")
     (folder / "locked").mkdir(mode=0o000)
