@@ -208,7 +208,8 @@ def ran(row, folder):
         (folder / "slow").mkdir(exist_ok=True)
         interrupt = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(30)"
         (folder / "slow" / "jax.py").write_text(interrupt)
-    environment = {**os.environ, **dict(pair.split("=") for pair in row.environment.split())}
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environment = {**usual, **dict(pair.split("=") for pair in row.environment.split())}
     before = {
         "nobody": as_nobody(folder) if row.how == "nobody" else [],
         "closed stdout": ["sh", "-c", 'exec "$@" >&-', "sh"],

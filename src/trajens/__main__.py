@@ -8,8 +8,7 @@ import signal
 import sys
 from types import FrameType
 
-_INTERRUPTED = 130
-_BAD_INPUT = 2
+from trajens.exit_codes import BAD_INPUT, INTERRUPTED
 
 
 def main() -> None:
@@ -25,7 +24,7 @@ def main() -> None:
         # JAX reads its variables when it is loaded, and refuses a value with a ValueError.
         text = " ".join(str(error).split())
         _say(f"trajens: error: the variables JAX_... must be what JAX accepts, got {text}; change or unset it.")
-        sys.exit(_BAD_INPUT)
+        sys.exit(BAD_INPUT)
     try:
         if is_heard:
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -39,7 +38,7 @@ def main() -> None:
 def _leave(_: int, __: FrameType | None) -> None:
     """At once: an exception would come out in the middle of somebody's import, and as a traceback."""
     _say("\ntrajens: interrupted; nothing was written.")
-    os._exit(_INTERRUPTED)
+    os._exit(INTERRUPTED)
 
 
 def _open_closed_streams() -> None:

@@ -1,8 +1,4 @@
-"""The application: its commands, and what happens to bad input.
-
-Exit codes: 0 done; 2 bad input (one sentence on stderr); 3 a file could not be written; 75 stopped by a signal and
-saved; 130 interrupted at once, or stopped with nothing saved.
-"""
+"""The application: its commands, and the one place where an error becomes a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -21,14 +17,12 @@ from trajens.cli.evaluate import evaluate, picture
 from trajens.cli.figure import figure
 from trajens.cli.info import info
 from trajens.cli.predict import predict
-from trajens.cli.signals import INTERRUPTED
 from trajens.cli.streams import printing, say
 from trajens.cli.train import resume, train
 from trajens.errors import InputError, StorageError, first_line
+from trajens.exit_codes import BAD_INPUT, INTERRUPTED, NOT_WRITTEN
 from trajens.version import __version__
 
-BAD_INPUT = 2
-NOT_WRITTEN = 3
 _OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 # Typer brings its own copy of Click, or uses the one that is installed: the base of its errors is the same in both.
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]
