@@ -217,9 +217,10 @@ def sample(
         ahead=ahead,
         **{name: value for name, value in given.items() if value is not None},
     ).checked(target)
+    recorded = marks.count(epochs, settings.burn_in, records)
+    require_room(target, settings, recorded, directory is not None)
     plan = marks.planned(epochs, settings.burn_in, records)
     require_valid(target.schedule, plan)
-    require_room(target, settings, 0 if directory is not None else len(plan))
     with directory or nullcontext():
         run = None if directory is None or not directory.resume else _restored(target, settings, directory)
         sampler = None

@@ -15,9 +15,10 @@ from trajens.cli.advice import advice
 from trajens.cli.devices import use_all_cores
 from trajens.cli.flags import with_options
 from trajens.cli.numbers import finite, whole
-from trajens.cli.signals import INTERRUPTED, STOPPED, StopOnSignal
+from trajens.cli.signals import StopOnSignal
 from trajens.cli.summary import summary, table
 from trajens.errors import integer
+from trajens.exit_codes import INTERRUPTED, STOPPED
 from trajens.experiments import Experiment, resolve
 from trajens.storage.stored import StoredRun
 from trajens.storage.written import read_toml

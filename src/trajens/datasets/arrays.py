@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajens.errors import InputError, require
+from trajens.errors import InputError, first_line, require
 
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
@@ -115,8 +115,9 @@ def _arrays(file: Path, wanted: tuple[str, ...]) -> list[np.ndarray]:
     except InputError:
         raise
     except Exception as error:  # whatever an archive of arbitrary bytes makes its reader raise
-        reason = str(error).split(".")[0]
-        raise InputError(f"'{file}' must be a complete .npz of plain arrays, got {reason}; save it again.") from None
+        raise InputError(
+            f"'{file}' must be a complete .npz of plain arrays, got {first_line(error)}; save it again."
+        ) from None
 
 
 def _array(arrays: np.lib.npyio.NpzFile, name: str) -> np.ndarray:

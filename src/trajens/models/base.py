@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
@@ -27,12 +28,12 @@ class Layer(NamedTuple):
     @property
     def fan_in(self) -> int:
         """Inputs of one output."""
-        return int(np.prod(self.shape[:-1]))
+        return math.prod(self.shape[:-1])
 
     @property
     def size(self) -> int:
         """Weights and biases."""
-        return int(np.prod(self.shape)) + self.shape[-1]
+        return math.prod(self.shape) + self.shape[-1]
 
 
 class Model(ABC):

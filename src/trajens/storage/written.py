@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from trajens.errors import InputError, require
+from trajens.sampling.settings import MAX_EPOCHS
 
 CONFIG, PLAN = "config.toml", "plan.json"
 _FREE = ("ahead", "checkpoint_seconds")
@@ -61,18 +63,25 @@ def plan_text(marks: np.ndarray) -> str:
 
 
 def read_plan(file: Path) -> np.ndarray:
-    """What `plan_text` wrote, or the list of epochs of runs of before; no epochs where it is damaged or not there."""
-    nothing = np.zeros(0, np.int64)
+    """What `plan_text` wrote, or the list of epochs of runs of before.
+
+    One that is missing or, with a warning, damaged counts for nothing.
+    """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         epochs = found["epochs"] if isinstance(found, dict) else found
-        if isinstance(found, dict) and found["crc32"] != _checksum(epochs):
-            return nothing
         plan = np.array(epochs, np.int64)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return nothing
-    is_plan = plan.ndim == 1 and bool((np.diff(plan, prepend=0) > 0).all())
-    return plan if is_plan else nothing
+        is_growing = plan.ndim == 1 and bool((np.diff(plan, prepend=0) > 0).all() and (plan <= MAX_EPOCHS).all())
+        is_whole = not isinstance(found, dict) or found["crc32"] == _checksum(epochs)
+        if is_growing and is_whole:
+            return plan
+        reason = "its checksum does not match" if is_growing else f"it must list growing epochs up to {MAX_EPOCHS}"
+    except FileNotFoundError:
+        return np.zeros(0, np.int64)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        reason = str(error)
+    warnings.warn(f"the plan '{file}' is damaged ({reason}); going by the checkpoint alone.", stacklevel=2)
+    return np.zeros(0, np.int64)
 
 
 def _checksum(epochs: Any) -> int:
