@@ -19,6 +19,7 @@ from trajens.moves import Proposer
 from trajens.progress import Progress, ProgressBar
 from trajens.records import Records, num_records, warn_if_not_finite
 from trajens.sampling import marks
+from trajens.sampling.auditing import Auditor
 from trajens.sampling.blocks import Blocks
 from trajens.sampling.devices import Sampler
 from trajens.sampling.footprint import require_room
@@ -51,9 +52,10 @@ class Run:
     records : dict of arrays (chains, records)
         ``epoch``; ``loss`` per model on fresh data (or all of it) at that epoch, its sampling error ``loss_error``;
         and over the epochs since the record before: ``loss_deciding`` (the paper's estimate), ``acceptance``,
-        ``batch_size``; ``data_used`` and ``data_measured`` (examples times models evaluated so far, to decide and to
-        measure), ``max_skew``, ``weight_rms`` (at that epoch), ``s``, the counts of every reason for a decision, and
-        the records of one's own.
+        ``batch_size``; ``data_used``, ``data_measured`` and ``data_audited`` (examples times models evaluated so far, to
+        decide, measure and audit); ``tilt_error`` (the audited error of s, NaN where there was no audit) and
+        ``tilt_weight`` (its weight); ``weight_rms`` (at that epoch), ``s``, the counts of every reason for a decision,
+        and the records of one's own.
     """
 
     target: Target
@@ -259,6 +261,7 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
 def _standings(now: Standing, sampler: Sampler, log: Logbook, stop: Callable[[], bool] | None) -> Iterator[Standing]:
     """Where a run stands after every block and after every record."""
     blocks, began = Blocks(sampler.program), time.perf_counter() - now.seconds
+    auditor = Auditor(sampler, now.marks)
     for mark in now.marks[now.recorded :]:
         is_stopped = False
         while now.epoch < mark and not is_stopped:
@@ -267,7 +270,7 @@ def _standings(now: Standing, sampler: Sampler, log: Logbook, stop: Callable[[],
             if now.epoch < mark:
                 yield now
         if now.epoch == mark:
-            now = replace(_recorded(now, sampler, log), seconds=time.perf_counter() - began)
+            now = replace(_recorded(now, sampler, auditor, log), seconds=time.perf_counter() - began)
             yield now
         if is_stopped:
             return
@@ -283,14 +286,16 @@ def _advanced(now: Standing, sampler: Sampler, blocks: Blocks, mark: int) -> Sta
     return replace(now, state=state, epoch=epoch, pending=pending)
 
 
-def _recorded(now: Standing, sampler: Sampler, log: Logbook) -> Standing:
-    """Measure at a mark, write it down and count from 0 again."""
-    pending, target = now.pending, sampler.target
+def _recorded(now: Standing, sampler: Sampler, auditor: Auditor, log: Logbook) -> Standing:
+    """Measure and audit at a mark, write it down and count from 0 again."""
+    pending, target, used = now.pending, sampler.target, log.used
     assert pending is not None
+    so_far = float(np.mean(pending.evaluations + used.data))
+    state, audited = auditor.at(now.state, now.epoch, so_far, float(np.mean(used.audited)))
     examples = examples_per_measurement(target.problem.size, target.tau, float(np.mean(pending.evaluations)))
     measured = sampler.measure_at(now.state, now.epoch, examples)
-    log.add(now.recorded, record(now.epoch, pending, measured, examples, target, log.used), now.state.path)
-    return replace(now, recorded=now.recorded + 1, pending=None)
+    log.add(now.recorded, record(now.epoch, pending, measured, examples, audited, target, used), now.state.path)
+    return replace(now, state=state, recorded=now.recorded + 1, pending=None)
 
 
 def _restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:

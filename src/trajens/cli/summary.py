@@ -70,7 +70,9 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     add("mean batch", lambda g: f"{g['batch_size']:.1f} of {size}")
     add("data used", lambda g: f"{g['data_used']:,}")
     add("data to measure the loss", lambda g: f"{g['data_measured']:,}")
-    add("max skew, |kappa_3| / 12", lambda g: f"{g['max_skew']:.2g}")
+    if any(np.isfinite(group["tilt_error"]) for group in groups):
+        add("error of s, audited", lambda g: f"{g['tilt_error']:+.2%} +- {g['tilt_error_stderr']:.2%}")
+        add("data to audit", lambda g: f"{g['data_audited']:,}")
     add("weight RMS", lambda g: f"{g['weight_rms']:.3g}")
     add("reasons for decisions", lambda g: "\n".join(f"{name} {n:,}" for name, n in g["reasons"].items() if n))
     add("epochs, burn-in", lambda g: f"{g['epochs']:,}, {g['burn_in']:,}")

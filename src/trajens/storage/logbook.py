@@ -67,7 +67,8 @@ class Logbook:
     def used(self) -> Used:
         """Evaluations up to the last record."""
         last = self.last
-        return Used() if last is None else Used(last["data_used"][:, -1], last["data_measured"][:, -1])
+        columns = ("data_used", "data_measured", "data_audited")
+        return Used() if last is None else Used(*(last[name][:, -1] for name in columns))
 
     @property
     def records(self) -> Records:
