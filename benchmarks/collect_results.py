@@ -22,7 +22,7 @@ from trajens.records import num_records
 from trajens.storage import checkpoint
 from trajens.storage.record_file import RecordFile
 from trajens.storage.standing import paths_of, with_paths
-from trajens.storage.stored import CONFIG
+from trajens.storage.written import CONFIG
 
 _LINES = 400
 _MADE_WITH = ("trajens", "python", "jax", "numpy", "system", "devices", "loss_kernel")

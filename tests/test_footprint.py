@@ -39,6 +39,12 @@ def test_an_impossible_size_is_refused_in_one_sentence():
     assert "\n" not in message
 
 
+def test_records_that_cannot_be_held_are_refused_before_they_are_planned(monkeypatch):
+    monkeypatch.setattr("trajens.sampling.marks.planned", None)
+    with pytest.raises(tj.InputError, match=r"got 1000000000 records of 4 chains, .* ask for fewer records"):
+        tj.sample(target(), 2 * 10**9, records=10**9)
+
+
 def test_what_is_kept_in_memory_is_counted_and_what_is_kept_on_disk_is_not(monkeypatch, tmp_path):
     kept = 500 * 4 * 8 * PATH
     free = needed(chains=4, keep_paths=True) + kept // 2
@@ -60,6 +66,7 @@ def test_what_fits_exactly_is_not_refused_and_a_byte_more_is(monkeypatch):
 
 def test_where_nobody_knows_what_is_free_nothing_is_refused(monkeypatch):
     monkeypatch.setattr(footprint, "bytes_free", lambda device: None)
+    monkeypatch.setattr(footprint, "_bytes_of_host", lambda: None)
     with pytest.raises(AssertionError, match="the sampler was reached"):
         tj.sample(target(2**15), 100, chains=10**6)
 

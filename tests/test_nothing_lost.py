@@ -15,7 +15,7 @@ from trajens.cli.signals import StopOnSignal
 from trajens.errors import InputError, StorageError
 from trajens.experiments import resolve
 from trajens.progress import Progress, ProgressBar
-from trajens.storage.checkpoint import checkpoints
+from trajens.storage.checkpoint import checkpoints, load, save
 from trajens.storage.standing import Standing
 
 TARGET = tj.Target(tj.datasets.perceptron().problem(), 3, 0.1, 20.0)
@@ -73,17 +73,22 @@ def test_records_that_are_short_go_back_to_the_older_checkpoint(tmp_path, small_
     records.write_bytes(records.read_bytes()[:-7])
     stored = tj.StoredRun(tmp_path / "a")
     assert not stored.has_records()
-    with pytest.warns(UserWarning, match="are cut off; going back from epoch"):
+    with pytest.warns(UserWarning, match="are cut off or damaged; going back from epoch"):
         run = sample(again(tmp_path / "a"))
     assert_same(whole, run)
 
 
 def test_records_of_two_writers_are_noticed(tmp_path):
-    sample(tmp_path / "a", epochs=300)
+    sample(tj.RunDirectory(tmp_path / "a", checkpoint_seconds=1e9), epochs=300)
     file = tmp_path / "a" / "records.csv"
     lines = file.read_text().splitlines(keepends=True)
     chains = 4
     file.write_text("".join([lines[0], *lines[1 : chains + 1], *lines[1:]]))
+    with pytest.raises(InputError, match="as they were written, got others"):
+        sample(again(tmp_path / "a"), epochs=300)
+    # Runs of before have no sums of their records.
+    for name, arrays in {name: load(name) for name in checkpoints(tmp_path / "a")}.items():
+        save(tmp_path / "a", int(name.stem[-10:]), {key: arrays[key] for key in arrays if not key.startswith("sum.")})
     with pytest.raises(InputError, match="records at the epochs of the plan"):
         sample(again(tmp_path / "a"), epochs=600)
 

@@ -17,7 +17,7 @@ from trajens.experiments.options import OPTIONS
 from trajens.moves.base import usual_fraction
 from trajens.randomness import key_of
 from trajens.sampling.settings import default_burn_in
-from trajens.storage.stored import read_toml
+from trajens.storage.written import read_toml
 
 
 def test_flags_override_the_file_which_overrides_the_defaults(tmp_path):

@@ -138,7 +138,7 @@ def test_what_is_for_classifiers_is_refused_and_the_other_way_round():
         with pytest.raises(tj.InputError, match="those of classifiers"):
             method(X)
     for bad in (Y[:5], Y[:, None], np.where(Y > 0, np.nan, Y), Y.astype(str)):
-        with pytest.raises(tj.InputError, match=r"y must hold one label|labels must be finite"):
+        with pytest.raises(tj.InputError, match=r"y must hold one label|labels must be (finite|an array of) numbers"):
             ensemble.evaluate(X, bad)
     for noise in (-0.1, np.nan, "much", True):
         with pytest.raises(tj.InputError, match="noise must be a finite number >= 0"):

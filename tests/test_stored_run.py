@@ -21,6 +21,7 @@ from tests.small_run import (
     sample,
 )
 from trajens.errors import InputError
+from trajens.storage.checkpoint import load, save
 
 HERE = Path(__file__).parent
 FORMAT_1 = HERE / "data" / "run_format_1"
@@ -297,3 +298,25 @@ def test_a_target_of_another_tilt_is_refused(stored):
     other = tj.Target(TARGET.problem, tau=5, sigma=0.1, s=tj.schedule.exponential(20.0, 90.0, 300))
     with pytest.raises(InputError, match="schedule"):
         sample(again(path), target=other, keep_paths=True)
+
+
+@pytest.mark.parametrize("has_sums", [True, False])
+@pytest.mark.parametrize("damage", ["removed", "cut", "changed"])
+def test_kept_paths_that_are_damaged_are_not_gone_on_with(tmp_path, damage, has_sums):
+    sample(tj.RunDirectory(tmp_path / "a", checkpoint_seconds=1e9), epochs=300, keep_paths=True)
+    if not has_sums:
+        # As in runs of before, in which a changed number cannot be told.
+        file = max((tmp_path / "a").glob("checkpoint-*.npz"))
+        arrays = {name: values for name, values in load(file).items() if not name.startswith("sum.")}
+        save(tmp_path / "a", 300, arrays)
+    file = tmp_path / "a" / "history.bin"
+    raw = bytearray(file.read_bytes())
+    raw[-1] ^= 1
+    file.unlink()
+    if damage != "removed":
+        file.write_bytes(raw[:-1] if damage == "cut" else raw)
+    if damage == "changed" and not has_sums:
+        assert sample(again(tmp_path / "a"), epochs=300, keep_paths=True).is_complete
+        return
+    with pytest.raises(InputError, match=r"history.bin' must hold the 7 records of 4 chains"):
+        sample(again(tmp_path / "a"), epochs=300, keep_paths=True)

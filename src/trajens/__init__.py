@@ -1,57 +1,31 @@
 """trajens: neural network ensembles by Monte Carlo in the space of trajectories, without gradients."""
 
-from trajens import acceptance, datasets, exact, losses, models, moves, randomness, schedule
-from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
-from trajens.ensemble import Ensemble
-from trajens.errors import InputError, StorageError
-from trajens.losses import PairLoss
-from trajens.moves import CentreOfMass, Mixture, Move, Segment, SingleSite
-from trajens.problem import Problem
-from trajens.progress import Progress
-from trajens.run import Run, sample
-from trajens.sampling.devices import Sampler
-from trajens.sampling.settings import Settings
-from trajens.scan import Checkerboard, RandomScan, Scan
-from trajens.storage.directory import RunDirectory
-from trajens.storage.stored import StoredRun
-from trajens.target import Target
-from trajens.version import __version__
+from __future__ import annotations
 
-__all__ = [
-    "AcceptanceTest",
-    "Barker",
-    "CentreOfMass",
-    "Checkerboard",
-    "Ensemble",
-    "InputError",
-    "Metropolis",
-    "MinibatchBarker",
-    "Mixture",
-    "Move",
-    "PairLoss",
-    "Penalty",
-    "Problem",
-    "Progress",
-    "RandomScan",
-    "Run",
-    "RunDirectory",
-    "Sampler",
-    "Scan",
-    "Segment",
-    "Settings",
-    "SingleSite",
-    "StorageError",
-    "StoredRun",
-    "Target",
-    "__version__",
-    "acceptance",
-    "datasets",
-    "exact",
-    "losses",
-    "models",
-    "moves",
-    "paper_test",
-    "randomness",
-    "sample",
-    "schedule",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from trajens.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from trajens.api import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    """Load everything at the first use of anything.
+
+    Loading JAX takes a second, in which the command line must already answer Ctrl-C, and a program of its own may still
+    choose devices.
+    """
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(f"module 'trajens' has no attribute {name!r}")
+    # Modules that this loads put their names here by themselves.
+    known = {**vars(import_module("trajens.api")), **globals()}
+    if name not in known:
+        # So it is also while they load each other: Python then looks for a module of this name.
+        raise AttributeError(f"module 'trajens' has no attribute {name!r}")
+    return globals().setdefault(name, known[name])
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *import_module("trajens.api").__all__})

@@ -84,8 +84,9 @@ def pairs_of(name: str, value: Any, advice: str) -> list[tuple[Any, Any]]:
 
 
 def first_line(error: BaseException) -> str:
-    """An error that is not ours, in one line."""
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
+    """An error that is not ours, in one line: the first that says something, whole."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0] if text else 'no message'}"
 
 
 def _is_no_number(value: Any) -> bool:

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from trajens.kernels import Kernel
+from trajens.precision import single
 
 Loss = Callable[[jax.Array, Any], jax.Array]
 
@@ -65,7 +66,7 @@ def losses_of_pairs(
     return reference_losses(loss, data, theta_pairs, indices)
 
 
-compiled_losses_of_pairs = jax.jit(losses_of_pairs, static_argnums=0)
+compiled_losses_of_pairs = single(jax.jit(losses_of_pairs, static_argnums=0))
 """`losses_of_pairs` for use outside of a compiled program."""
 
 

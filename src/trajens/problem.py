@@ -14,14 +14,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from trajens.errors import InputError, first_line, integer, number, require
 from trajens.losses import Loss, PairLoss
+from trajens.parameters import flattened
+from trajens.precision import numbers, require_single, single, single_type
 from trajens.subsample import MAX_SIZE
 
 _ALIGNMENT = 64
-_PART = 2**20
 
 
 class Problem:
@@ -33,7 +33,8 @@ class Problem:
         ``loss(theta, batch) -> (m,)``: the loss of each of the m examples in `batch`; `theta` has shape
         (dim,). It is compiled by JAX but never differentiated.
     data : pytree of arrays
-        Every leaf has leading axis N; a batch is the same pytree with leading axis m.
+        Every leaf has leading axis N; a batch is the same pytree with leading axis m. Numbers of any type and byte
+        order become float32, or whole numbers of at most 32 bits; those that would be others there are refused.
     dim : int
         Number of parameters.
     initial : array (dim,), optional
@@ -45,6 +46,7 @@ class Problem:
         it is told another; default none, a flat law.
     """
 
+    @single
     def __init__(
         self, loss: Loss, data: Any, dim: int, initial: Any = None, spread: Any = None, prior: float | None = None
     ):
@@ -66,25 +68,28 @@ class Problem:
         self.prior = None if prior is None else number("prior", prior, "use None for a flat law", above=0.0)
 
     def _vector(self, name: str, value: Any) -> np.ndarray:
-        given = np.asarray(value)
+        given = numbers(name, value)
+        with np.errstate(over="ignore"):
+            values = given.astype(np.float32)
         require(
-            given.dtype.kind in "iuf" and bool(np.isfinite(given).all()),
+            bool(np.isfinite(values).all()),
             f"{name} must be finite numbers, got {value!r}; initialise the model again.",
         )
         require(
             given.shape == (self.dim,),
             f"{name} must have shape ({self.dim},), got {given.shape}; check the size of the model.",
         )
-        return given.astype(np.float32)
+        return values
 
     @classmethod
     def from_pytree(cls, loss: Callable[[Any, Any], jax.Array], data: Any, params: Any) -> Problem:
         """The same for a model whose parameters are a pytree (Flax, Equinox, plain dicts).
 
-        ``loss(params, batch) -> (m,)``. Paths start at `params`; `unravel` turns a row of a path back into
-        a pytree.
+        ``loss(params, batch) -> (m,)``. Paths start at `params`, floating-point arrays all of which are sampled: what a
+        model has besides, functions or running statistics, belongs into the loss. `unravel` turns a row of a path
+        back into a pytree.
         """
-        flat, unravel = ravel_pytree(params)
+        flat, unravel = flattened("params", params)
         problem = cls(lambda theta, batch: loss(unravel(theta), batch), data, flat.size, initial=flat)
         problem._unravel = unravel
         return problem
@@ -102,20 +107,14 @@ def _check_data(data: Any) -> int:
     require(len(leaves) > 0, "data must hold at least one array, got none; pass a pytree such as (x, y).")
     sizes = set()
     for leaf in leaves:
-        array = np.asarray(leaf)
+        array = numbers("data", leaf)
         require(
-            array.ndim >= 1 and array.dtype.kind in "biuf",
+            array.ndim >= 1,
             f"data must be arrays of numbers with a leading axis of examples, got {array.dtype} of shape "
             f"{array.shape}; stack the examples along axis 0.",
         )
         sizes.add(array.shape[0])
-        if array.dtype.kind == "f":
-            bad = _not_finite(array)
-            require(
-                bad == 0,
-                f"data must be finite in float32, got {bad} NaN or infinite values of {array.size}; remove or "
-                "impute them.",
-            )
+        require_single("data", array)
     require(
         len(sizes) == 1,
         f"every array of data must have the same leading axis N, got {sorted(sizes)}; check which array is cut off.",
@@ -123,26 +122,17 @@ def _check_data(data: Any) -> int:
     return integer("the number of examples N", sizes.pop(), 2, "give at least two examples", MAX_SIZE)
 
 
-def _not_finite(array: np.ndarray) -> int:
-    """How many values are not finite in float32; in parts, which need little memory beside the array."""
-    rows = max(1, _PART // max(1, array[:1].size))
-    with np.errstate(over="ignore"):
-        parts = (array[i : i + rows].astype(np.float32, copy=False) for i in range(0, len(array), rows))
-        return sum(part.size - int(np.isfinite(part).sum()) for part in parts)
-
-
 def _own(leaf: Any) -> jax.Array:
     """An array that what becomes of the caller's cannot change; one copy, where `jnp.asarray` makes two."""
-    if isinstance(leaf, jax.Array):
+    given = numbers("data", leaf)
+    dtype = single_type(given.dtype)
+    if isinstance(leaf, jax.Array) and leaf.dtype == dtype:
         return leaf
-    given = np.asarray(leaf)
-    dtype = jax.dtypes.canonicalize_dtype(given.dtype)
     # JAX takes over an array that begins where it would have put it, and would copy any other once more.
     room = np.empty(given.size + _ALIGNMENT // dtype.itemsize, dtype)
     begin = -room.ctypes.data % _ALIGNMENT // dtype.itemsize
     copy = room[begin : begin + given.size].reshape(given.shape)
-    with np.errstate(over="ignore"):
-        np.copyto(copy, given, casting="unsafe")
+    np.copyto(copy, given, casting="unsafe")
     return jax.device_put(copy, may_alias=True)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from trajens.acceptance import AcceptanceTest
 from trajens.errors import InputError, StorageError, integer
 from trajens.moves import Proposer
+from trajens.precision import single
 from trajens.progress import Progress, ProgressBar
 from trajens.records import Records, num_records, warn_if_not_finite
 from trajens.sampling import marks
@@ -34,6 +35,7 @@ from trajens.storage.identity import identity_of
 from trajens.storage.logbook import Logbook
 from trajens.storage.standing import Standing
 from trajens.storage.stored import summary_of
+from trajens.storage.witness import witness_of
 from trajens.target import Target
 
 Show = Callable[[Progress], None]
@@ -78,7 +80,7 @@ class Run:
     @property
     def history(self) -> np.ndarray | None:
         """The path at every record, (chains, records, tau, dim), with ``keep_paths=True``; with `out`, on the disk."""
-        return self.kept if self.out is None else self.out.stored.history
+        return self.kept if self.out is None else self.out.history
 
     @property
     def epochs(self) -> int:
@@ -217,9 +219,10 @@ def sample(
         ahead=ahead,
         **{name: value for name, value in given.items() if value is not None},
     ).checked(target)
+    recorded = marks.count(epochs, settings.burn_in, records)
+    require_room(target, settings, recorded, directory is not None)
     plan = marks.planned(epochs, settings.burn_in, records)
     require_valid(target.schedule, plan)
-    require_room(target, settings, 0 if directory is not None else len(plan))
     with directory or nullcontext():
         run = None if directory is None or not directory.resume else _restored(target, settings, directory)
         sampler = None
@@ -238,7 +241,10 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     sampler = Sampler(run.target, run.settings) if sampler is None else sampler
     log = Logbook(run.records, run.kept, run.out, run.settings.keep_paths)
     now = first = replace(run.standing, state=sampler.place(run.state))
-    log.begin(now, {} if run.out is None else identity_of(run.target, run.settings))
+    if run.out is None:
+        log.begin(now, {})
+    else:
+        log.begin(now, identity_of(run.target, run.settings), witness_of(run.target.problem))
     try:
         with _shown(progress, now) as show:
             for now in _standings(first, sampler, log, stop):
@@ -300,8 +306,8 @@ def _recorded(now: Standing, sampler: Sampler, auditor: Auditor, log: Logbook) -
 
 def _restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
     """The run in a directory, or None if nothing was saved there yet."""
-    like = state_like(settings.program(target), settings.chains, target.problem.dim)
-    found = directory.restore(like, lambda: identity_of(target, settings))
+    like = single(state_like)(settings.program(target), settings.chains, target.problem.dim)
+    found = directory.restore(like, lambda: identity_of(target, settings), witness_of(target.problem))
     return None if found is None else Run(target, settings, *found, None, directory)
 
 

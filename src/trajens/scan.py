@@ -24,6 +24,8 @@ from trajens.errors import choice, integer, require
 from trajens.moves.base import Move, Proposer, Site
 from trajens.randomness import Key, Purpose, below, fold_in, key_of, uniform, words
 
+MAX_REPEATS = 2**16
+"""Proposals of all lanes in one phase are counted in 32 bits."""
 _PHASES = 64
 """Of a scan of one's own that are looked at before it is used."""
 
@@ -79,7 +81,7 @@ class Checkerboard(Scan):
     repeats: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "repeats", integer("repeats", self.repeats, 1, "try 1 to 4"))
+        object.__setattr__(self, "repeats", integer("repeats", self.repeats, 1, "try 1 to 4", MAX_REPEATS))
 
     def lanes(self, positions: int, period: int) -> int:
         return -(-positions // period)

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.errors import InputError, first_line, integer, number, pairs_of, require
+from trajens.precision import single
 
 Schedule = Callable[[jax.Array], jax.Array]
 _LARGEST = 1e15
@@ -84,6 +85,7 @@ def stepped(steps: Sequence[tuple[int, float]]) -> Steps:
     return Steps(epochs, values)
 
 
+@single
 def split(s: Any) -> tuple[np.ndarray, Schedule | None]:
     """`s` as (one factor or one per chain, schedule or None); their product is the tilt."""
     if callable(s):
@@ -113,9 +115,16 @@ def split(s: Any) -> tuple[np.ndarray, Schedule | None]:
     return values.astype(np.float32), None
 
 
+@single
 def values_at(schedule: Schedule, epochs: np.ndarray) -> np.ndarray:
     """The tilt at every one of `epochs`."""
     return np.asarray(jax.vmap(lambda epoch: jnp.asarray(schedule(epoch), jnp.float32))(jnp.asarray(epochs, jnp.int32)))
+
+
+@single
+def value_at(schedule: Schedule, epoch: int) -> float:
+    """The tilt at one epoch."""
+    return float(schedule(jnp.int32(epoch)))
 
 
 def require_valid(schedule: Schedule | None, epochs: np.ndarray) -> None:

@@ -50,6 +50,11 @@ class PathLaw(NamedTuple):
         return mean + (after - mean) * (bond / total), jax.lax.rsqrt(total)
 
 
+def path_length(tau: Any) -> int:
+    """`tau` as a number of models that a path may have."""
+    return integer("tau", tau, 1, "use 1 for a single model, 8 to 64 for an ensemble", 2**15)
+
+
 class Target:
     """A tilted distribution of paths of `tau` models.
 
@@ -73,7 +78,7 @@ class Target:
             f"problem must be a trajens.Problem, got {type(problem).__name__}; wrap the loss and the data in one.",
         )
         self.problem = problem
-        self.tau = integer("tau", tau, 1, "use 1 for a single model, 8 to 64 for an ensemble", 2**15)
+        self.tau = path_length(tau)
         self.sigma = number("sigma", sigma, "try 0.05 to 0.1", above=0.0)
         require(
             1e-12 <= self.sigma <= 1e12,

@@ -297,7 +297,7 @@ def _kernel_case(sampler: Sampler, path: np.ndarray) -> Case:
             moved = (indices + 7919 * (i % 7919)) % problem.size
             return total + losses_of_pairs(problem.loss, data, pairs, moved, jnp.ones(len(pairs), bool))
 
-        return jax.lax.fori_loop(0, steps, body, jnp.zeros((lanes, 2, chunk)))
+        return jax.lax.fori_loop(0, steps, body, jnp.zeros((lanes, 2, chunk), jnp.float32))
 
     def run(steps: int) -> Count:
         jax.block_until_ready(loop(problem.data, pairs, indices, np.int32(steps)))

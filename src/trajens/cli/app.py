@@ -1,15 +1,15 @@
-"""The application: its commands, and what happens to bad input.
-
-Exit codes: 0 done; 2 bad input (one sentence on stderr); 3 a file could not be written; 75 stopped by a signal and
-saved; 130 interrupted at once, or stopped with nothing saved.
-"""
+"""The application: its commands, and the one place where an error becomes a sentence and an exit code."""
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
+from jax.errors import JaxRuntimeError
 from typer.core import TyperGroup
 
 from trajens.cli.bench import bench
@@ -17,11 +17,13 @@ from trajens.cli.evaluate import evaluate, picture
 from trajens.cli.figure import figure
 from trajens.cli.info import info
 from trajens.cli.predict import predict
-from trajens.cli.signals import INTERRUPTED
+from trajens.cli.streams import printing, say
 from trajens.cli.train import resume, train
-from trajens.errors import InputError, StorageError
+from trajens.errors import InputError, StorageError, first_line
+from trajens.exit_codes import BAD_INPUT, INTERRUPTED, NOT_WRITTEN
 from trajens.version import __version__
 
+_OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 # Typer brings its own copy of Click, or uses the one that is installed: the base of its errors is the same in both.
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]
 
@@ -29,26 +31,65 @@ _UsageError: type[Any] = typer.BadParameter.__bases__[0]
 class Commands(TyperGroup):
     """A group of commands that answers bad input with one sentence and never with a traceback or a box."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def main(self, *args: Any, **more: Any) -> Any:
         try:
+            with _sentences(), printing():
+                return super().main(*args, **more)
+        except typer.Exit as leaving:
+            sys.exit(leaving.exit_code)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with _sentences():
             return super().parse_args(ctx, args)
-        except _UsageError as error:
-            _refuse(error)
 
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _sentences():
             return super().invoke(ctx)
-        except _UsageError as error:
-            _refuse(error)
-        except InputError as error:
-            typer.echo(f"trajens: error: {error}", err=True)
-            raise typer.Exit(2) from None
-        except StorageError as error:
-            typer.echo(f"trajens: error: {error}", err=True)
-            raise typer.Exit(3) from None
-        except KeyboardInterrupt:
-            typer.echo("trajens: interrupted; nothing more was written.", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Turn errors that are not bugs into a sentence and an exit code."""
+    try:
+        yield
+    except _UsageError as error:
+        _refuse(error)
+    except InputError as error:
+        _leave(BAD_INPUT, f"error: {error}")
+    except StorageError as error:
+        _leave(NOT_WRITTEN, f"error: {error}")
+    except KeyboardInterrupt:
+        _leave(INTERRUPTED, "interrupted; nothing more was written.")
+    except MemoryError as error:
+        _leave(BAD_INPUT, f"error: {_too_large(error)}")
+    except JaxRuntimeError as error:
+        if _OUT_OF_MEMORY not in str(error):
+            raise
+        _leave(BAD_INPUT, f"error: {_too_large(error)}")
+    except OSError as error:
+        # Whatever is written is so under `storage_errors`: this was to be read.
+        if error.filename is None:
+            raise
+        _leave(BAD_INPUT, f"error: {_unreadable(error)}")
+
+
+def _leave(code: int, text: str) -> NoReturn:
+    say(f"trajens: {text}")
+    raise typer.Exit(code) from None
+
+
+def _too_large(error: Exception) -> str:
+    return (
+        f"the command must fit into memory, got {first_line(error)}; use fewer chains, a shorter path, a smaller "
+        "network or less data."
+    )
+
+
+def _unreadable(error: OSError) -> str:
+    return (
+        f"'{error.filename}' must be a file or folder that can be read, got {error.strerror}; check the path and its "
+        "permissions."
+    )
 
 
 def _refuse(error: Any) -> NoReturn:
@@ -56,8 +97,7 @@ def _refuse(error: Any) -> NoReturn:
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error
     command = "trajens" if error.ctx is None else error.ctx.command_path
-    typer.echo(f"trajens: error: {error.format_message().rstrip('.')}; see {command} --help.", err=True)
-    raise typer.Exit(2) from None
+    _leave(BAD_INPUT, f"error: {error.format_message().rstrip('.')}; see {command} --help.")
 
 
 app = typer.Typer(
@@ -86,7 +126,7 @@ def main() -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"trajens: warning: {message}", err=True)
+    say(f"trajens: warning: {message}")
 
 
 def _print_version(is_wanted: bool) -> None:

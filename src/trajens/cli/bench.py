@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from trajens.cli.devices import num_cores
+from trajens.cli.devices import num_cores, require_devices
 
 bench = typer.Typer(help="Measure how fast this machine is.", no_args_is_help=True)
 
@@ -19,6 +19,7 @@ def kernel(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Image pairs/s of the native kernel, of the JAX definition and, if installed, of PyTorch, in one run."""
+    require_devices()
     from trajens.bench.kernel import bench_kernel
 
     result = {**bench_kernel(), "cores": num_cores()}
@@ -39,6 +40,7 @@ def sampler(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Epochs/s of the whole sampler on MNIST, against its kernel, JAX alone and textbook PyTorch, in one run."""
+    require_devices()
     from trajens.bench.sampler import bench_sampler
 
     with Console(stderr=True).status("timing, a minute or two ..."):

@@ -118,12 +118,13 @@ def _rows(scores: dict[str, Any], is_classifier: bool) -> Iterator[tuple[str, st
 
 def _loaded(directory: Path, data: Path | None, chain: str) -> tuple[Ensemble, Labelled, str]:
     """The ensemble, data with labels and what they are called; numbers in the units of the labels in the file."""
-    ensemble, config = Ensemble.load(directory, chain), StoredRun(directory).config or {}
+    stored = StoredRun(directory)
+    ensemble, config = Ensemble.load(stored, chain), stored.config or {}
     if data is not None and "reading" not in config and config.get("problem") != "mnist":
         # A run made in Python, or of a version before: how its data were read is not known.
         classes = ensemble.model.outputs if ensemble.is_classifier else None
         return ensemble, load(data, num_classes=classes), data.name
-    experiment = Experiment.load(directory)
+    experiment = Experiment.load(stored)
     if data is not None:
         labelled, name = experiment.labelled(data), data.name
     elif experiment.test_data is not None:

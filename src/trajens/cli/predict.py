@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,13 +40,18 @@ def predict(
 
     The columns of a table are written again, with the answers beside them.
     """
-    require(overwrite or not out.exists(), f"out must be a new file, got '{out}'; add --overwrite to replace it.")
-    require(out.resolve() != inputs.resolve(), f"out must not be the file of the inputs, got '{out}'; choose another.")
+    with storage_errors(out):
+        is_new = not out.exists()
+    require(overwrite or is_new, f"out must be a new file, got '{out}'; add --overwrite to replace it.")
+    require(
+        os.path.realpath(out) != os.path.realpath(inputs),
+        f"out must not be the file of the inputs, got '{out}'; choose another.",
+    )
     use_all_cores()
-    ensemble = Ensemble.load(directory, chain)
-    config = StoredRun(directory).config or {}
+    stored = StoredRun(directory)
+    ensemble, config = Ensemble.load(stored, chain), stored.config or {}
     if "reading" in config or config.get("problem") == "mnist":
-        experiment = Experiment.load(directory)
+        experiment = Experiment.load(stored)
         x, label = experiment.inputs(inputs), experiment.reading.label
     else:
         # A run made in Python, or of a version before: how its data were read is not known.

@@ -11,10 +11,8 @@ import threading
 from types import FrameType
 from typing import Any
 
-STOPPED = 75
-"""Exit code of a run that was asked to stop and saved itself: try again later (EX_TEMPFAIL)."""
-INTERRUPTED = 130
-"""Exit code after a second SIGINT: nothing was saved since the last checkpoint."""
+from trajens.exit_codes import INTERRUPTED
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 _SHOW_CURSOR = b"\x1b[?25h"
 

@@ -15,11 +15,13 @@ from trajens.cli.advice import advice
 from trajens.cli.devices import use_all_cores
 from trajens.cli.flags import with_options
 from trajens.cli.numbers import finite, whole
-from trajens.cli.signals import INTERRUPTED, STOPPED, StopOnSignal
+from trajens.cli.signals import StopOnSignal
 from trajens.cli.summary import summary, table
 from trajens.errors import integer
+from trajens.exit_codes import INTERRUPTED, STOPPED
 from trajens.experiments import Experiment, resolve
-from trajens.storage.stored import StoredRun, read_toml
+from trajens.storage.stored import StoredRun
+from trajens.storage.written import read_toml
 
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 
@@ -72,8 +74,9 @@ def resume(
 ) -> None:
     """Go on with a run, bit for bit as if it had never been interrupted."""
     use_all_cores()
-    experiment = Experiment.load(directory)
-    planned = max(StoredRun(directory).last_epoch, int(experiment.config.epochs))
+    stored = StoredRun(directory, falls_back=True)
+    experiment = Experiment.load(stored)
+    planned = max(stored.last_epoch, int(experiment.config.epochs))
     more = integer("epochs", whole("epochs", epochs), 0, "give the number of epochs to add")
     _train(experiment, directory, True, planned + more, as_json)
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
+from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from trajens.errors import InputError, require
+from trajens.errors import InputError, first_line, require
 
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+
+_MOST_AXES = 32
+_DEFLATED = 1032
+"""The most bytes that one compressed byte of gzip or zip can stand for."""
 
 
 class Labelled(NamedTuple):
@@ -68,23 +74,32 @@ def is_idx(file: Path) -> bool:
 
 
 def idx(file: Path) -> np.ndarray:
-    """An array in the IDX format, plain or gzipped."""
+    """An array in the IDX format, plain or gzipped; no more is read or set aside than its header and file allow."""
     try:
-        raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
+            return _idx(file, stream)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"'{file}' must be a complete gzip file, got {error}; copy it again.") from None
-    has_header = len(raw) >= 4 and raw[:2] == b"\0\0" and raw[2] in _IDX_TYPES and raw[3] > 0
-    require(has_header, f"'{file}' must start with an IDX header, got {raw[:4]!r}; is it another format?")
-    kind, rank = np.dtype(_IDX_TYPES[raw[2]]), raw[3]
-    start = 4 + 4 * rank
-    require(len(raw) >= start, f"'{file}' must hold {start} bytes of header, got {len(raw)}; the file is cut off.")
-    shape = tuple(int(n) for n in np.frombuffer(raw, ">u4", rank, 4))
-    expected = start + kind.itemsize * int(np.prod(shape, dtype=np.int64))
+        raise InputError(f"'{file}' must be a complete file, plain or gzip, got {error}; copy it again.") from None
+
+
+def _idx(file: Path, stream: gzip.GzipFile | BufferedReader) -> np.ndarray:
+    begin = stream.read(4)
+    has_header = len(begin) == 4 and begin[:2] == b"\0\0" and begin[2] in _IDX_TYPES and 0 < begin[3] <= _MOST_AXES
+    require(has_header, f"'{file}' must start with an IDX header, got {begin!r}; is it another format?")
+    kind, rank = np.dtype(_IDX_TYPES[begin[2]]), begin[3]
+    sizes = stream.read(4 * rank)
+    require(len(sizes) == 4 * rank, f"'{file}' must hold {4 + 4 * rank} bytes of header, got fewer; it is cut off.")
+    shape = tuple(int(n) for n in np.frombuffer(sizes, ">u4"))
+    expected = kind.itemsize * math.prod(shape)
+    ratio = _DEFLATED if file.suffix == ".gz" else 1
+    # One byte more than there should be, to see that there is none; a gzip is at its end when its checksum was read.
+    raw = stream.read(expected + 1) if expected <= ratio * file.stat().st_size else b""
     require(
         len(raw) == expected,
-        f"'{file}' must hold {expected} bytes for shape {shape}, got {len(raw)}; the file is cut off or damaged.",
+        f"'{file}' must hold {expected} bytes for shape {shape}, got {'more' if len(raw) > expected else 'fewer'}; the "
+        "file is cut off or damaged.",
     )
-    return np.frombuffer(raw, kind, offset=start).reshape(shape).astype(kind.newbyteorder("="))
+    return np.frombuffer(raw, kind).reshape(shape).astype(kind.newbyteorder("="))
 
 
 def _arrays(file: Path, wanted: tuple[str, ...]) -> list[np.ndarray]:
@@ -96,12 +111,28 @@ def _arrays(file: Path, wanted: tuple[str, ...]) -> list[np.ndarray]:
                 set(wanted) <= set(names),
                 f"'{file}' must hold arrays {' and '.join(wanted)}, got {names}; save it with those.",
             )
-            return [arrays[name] for name in wanted]
+            return [_array(arrays, name) for name in wanted]
     except InputError:
         raise
     except Exception as error:  # whatever an archive of arbitrary bytes makes its reader raise
-        reason = str(error).split(".")[0]
-        raise InputError(f"'{file}' must be a complete .npz of plain arrays, got {reason}; save it again.") from None
+        raise InputError(
+            f"'{file}' must be a complete .npz of plain arrays, got {first_line(error)}; save it again."
+        ) from None
+
+
+def _array(arrays: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
+    """One array, if the file can hold what its header says: NumPy sets the room aside before it reads."""
+    archive = arrays.zip
+    assert archive is not None
+    member = archive.getinfo(name if name in archive.namelist() else f"{name}.npy")
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(stream)
+    size = math.prod(shape) * dtype.itemsize
+    if size > member.file_size or member.file_size > _DEFLATED * (member.compress_size + 1):
+        raise ValueError(f"{name} of shape {shape}, for which the file is too short")
+    return np.asarray(arrays[name])
 
 
 def _existing(path: str | Path) -> Path:

@@ -13,6 +13,10 @@ import numpy as np
 
 from trajens.errors import integer, number
 from trajens.problem import Problem
+from trajens.subsample import MAX_SIZE
+
+PERCEPTRON_BYTES = 48
+"""Memory that one example takes while it is drawn, in double precision."""
 
 
 class PerceptronData(NamedTuple):
@@ -28,7 +32,7 @@ class PerceptronData(NamedTuple):
 
 def perceptron(seed: int = 0, size: int = 256, noise: float = 0.0) -> PerceptronData:
     """Draw a line and `size` points on it; `noise` is the standard deviation of the labels around it."""
-    size = integer("size", size, 2, "the paper uses 256")
+    size = integer("size", size, 2, "the paper uses 256", MAX_SIZE)
     noise = number("noise", noise, "the paper uses 0", at_least=0.0)
     rng = np.random.default_rng(integer("seed", seed, 0, "any whole number will do"))
     slope, constant = rng.uniform(-1.0, 1.0), rng.uniform(-2.0, 0.0)

@@ -18,8 +18,10 @@ from trajens.ensemble.regression import RegressionScores
 from trajens.errors import integer, require
 from trajens.models import described
 from trajens.models.base import Model, as_bytes
+from trajens.precision import as_single, numbers, require_single, single, single_type
 from trajens.run import Run
 from trajens.storage.stored import StoredRun
+from trajens.storage.witness import require_same_network, witness_of
 
 CHUNK = 1000
 """Inputs that are evaluated at a time."""
@@ -41,7 +43,7 @@ class Ensemble:
 
     def __init__(self, model: Predictor, path: Any):
         self.model = model
-        self.path = np.asarray(path, np.float32)
+        self.path = as_single("path", path).astype(np.float32)
         require(
             self.path.ndim == 2 and self.path.shape[1] == model.dim and len(self.path) > 0,
             f"path must have shape (tau, {model.dim}), got {self.path.shape}; pass one chain of run.paths.",
@@ -52,10 +54,13 @@ class Ensemble:
     @classmethod
     def from_run(cls, run: Run, model: Predictor, chain: int | str = 0) -> Ensemble:
         """The last path of one chain of a run; with "all" those of all chains, one after the other."""
-        return cls(model, _joined(run.paths, chain))
+        found, witness = cls(model, _joined(run.paths, chain)), witness_of(run.target.problem)
+        if witness is not None and found._compiled != witness.network:
+            require_same_network(witness.arrays(run.paths), run.paths, found._compiled, "the run")
+        return found
 
     @classmethod
-    def load(cls, directory: str | Path, chain: int | str = 0, model: Predictor | None = None) -> Ensemble:
+    def load(cls, directory: str | Path | StoredRun, chain: int | str = 0, model: Predictor | None = None) -> Ensemble:
         """The path of one chain in the newest checkpoint of a run, or those of all chains.
 
         Inputs and outputs are on the scale of the training; for a run of ``trajens train`` on a table, see
@@ -63,16 +68,18 @@ class Ensemble:
 
         Parameters
         ----------
-        directory : str or Path
+        directory : str, Path or StoredRun
         chain : int or str
             From 0; "all" joins the paths of all chains, one after the other, whatever their s.
         model : Predictor, optional
-            Default: what the run says; one with a loss of the user's own knows none.
+            Default: what the run says; one with a loss of the user's own knows none. One whose outputs are not those
+            of the network the run was trained with is refused, where the run knows that.
         """
-        stored = StoredRun(directory)
+        stored = directory if isinstance(directory, StoredRun) else StoredRun(directory)
         paths = stored.paths
-        model = model_of(stored) if model is None else model
-        return cls(model, _joined(paths, chain))
+        found = cls(model_of(stored) if model is None else model, _joined(paths, chain))
+        stored.require_network(found._compiled)
+        return found
 
     @classmethod
     def from_apply(
@@ -132,9 +139,9 @@ class Ensemble:
     def predict_proba(self, x: Any) -> np.ndarray:
         """Mean probabilities (n, classes)."""
         self._require_classes("predict")
-        x = np.asarray(x)
+        x = self._inputs(x)
         mean = np.empty((len(x), self.model.outputs), np.float32)
-        for place, part in self.parts(x):
+        for place, part in self._parts(x):
             mean[place] = part.mean(0)
         return mean
 
@@ -150,15 +157,15 @@ class Ensemble:
         With `return_std`, which is for regressors, also their spread (n,): the standard deviation of the models around
         their mean, ((1/tau) sum_t (f_t - mean)^2)^1/2.
         """
-        x = np.asarray(x)
+        x = self._inputs(x)
         if self.is_classifier:
             require(not return_std, "return_std must be left out for classifiers, got True; use predict_proba.")
             chosen = np.empty(len(x), np.int64)
-            for place, part in self.parts(x):
+            for place, part in self._parts(x):
                 chosen[place] = vote(part)
             return chosen
         mean, spread = np.empty(len(x)), np.empty(len(x))
-        for place, part in self.parts(x):
+        for place, part in self._parts(x):
             mean[place], spread[place] = part.mean(0, np.float64), part.std(0, np.float64)
         return (mean, spread) if return_std else mean
 
@@ -167,7 +174,7 @@ class Ensemble:
 
         `noise` is for regressors: the standard deviation of the labels around the true function.
         """
-        x, y = np.asarray(x), np.asarray(y)
+        x, y = self._inputs(x), numbers("labels", y)
         found: Scores | RegressionScores
         if self.is_classifier:
             require(noise is None, f"noise must be left out for classifiers, got {noise!r}; leave it out.")
@@ -175,7 +182,7 @@ class Ensemble:
         else:
             found = RegressionScores(len(self.path), noise)
         y = found.labels(y, len(x))
-        for place, part in self.parts(x):
+        for place, part in self._parts(x):
             found.add(part, y[place])
         return found.result()
 
@@ -184,18 +191,26 @@ class Ensemble:
 
         Probabilities (tau, m, classes) of classifiers, outputs (tau, m) of regressors.
         """
-        return self._parts(x, chunk, self.is_classifier)
+        return self._parts(self._inputs(x), integer("chunk", chunk, 1, "try 1000"))
 
-    def _parts(self, x: Any, chunk: int, is_probability: bool) -> Iterator[tuple[slice, np.ndarray]]:
-        x = self._inputs(x)
-        chunk = integer("chunk", chunk, 1, "try 1000")
-        path = jnp.asarray(self.path)
+    def _parts(
+        self, x: np.ndarray, chunk: int = CHUNK, is_probability: bool | None = None
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """`parts` of inputs that were checked; by default probabilities of classifiers."""
+        is_probability = self.is_classifier if is_probability is None else is_probability
+        # On the device once, for all parts.
+        path = jax.device_put(self.path)
+        dtype = single_type(x.dtype)
         for start in range(0, len(x), chunk):
-            part = x[start : start + chunk]
+            part = x[start : start + chunk].astype(dtype, copy=False)
             # Always the same shape, so that the last, shorter part compiles nothing.
-            padded = np.concatenate([part, np.zeros((chunk - len(part), *x.shape[1:]), x.dtype)])
-            said = np.asarray(_said(self._compiled, is_probability, path, padded))[:, : len(part)]
+            padded = np.concatenate([part, np.zeros((chunk - len(part), *x.shape[1:]), dtype)])
+            said = self._say(is_probability, path, padded)[:, : len(part)]
             yield slice(start, start + len(part)), said if self.is_classifier else self._in_units(said[..., 0])
+
+    @single
+    def _say(self, is_probability: bool, path: jax.Array, x: np.ndarray) -> np.ndarray:
+        return np.asarray(_said(self._compiled, is_probability, path, x))
 
     def _in_units(self, outputs: np.ndarray) -> np.ndarray:
         if self._units == _PLAIN:
@@ -204,7 +219,7 @@ class Ensemble:
         return self._units[0] + self._units[1] * outputs.astype(np.float64)
 
     def _collected(self, x: Any, chunk: int, is_probability: bool) -> np.ndarray:
-        x = np.asarray(x)
+        x, chunk = self._inputs(x), integer("chunk", chunk, 1, "try 1000")
         shape = (len(self.path), len(x), self.model.outputs)
         dtype = np.float32 if self._units == _PLAIN else np.float64
         members = np.empty(shape if self.is_classifier else shape[:2], dtype)
@@ -213,16 +228,17 @@ class Ensemble:
         return members
 
     def _inputs(self, x: Any) -> np.ndarray:
-        x = np.asarray(x)
+        x = numbers("x", x)
         is_ours = isinstance(self.model, Model)
         x = as_bytes(x) if is_ours else x
         shape = getattr(self.model, "input_shape", None)
         is_shaped = x.ndim > 0 if shape is None else x.ndim > 1 and np.prod(x.shape[1:]) == np.prod(shape)
         accepted = "..." if shape is None else ", ".join(map(str, shape))
         require(
-            x.dtype.kind in "biuf" and bool(is_shaped),
+            bool(is_shaped),
             f"x must have shape (n, {accepted}), got {x.shape}; check the data.",
         )
+        require_single("x", x)
         if not is_ours and len(x) > 0:
             check_apply(self.model, x[:CHUNK])
         return x

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from trajens.errors import InputError, first_line, integer, require
+from trajens.parameters import flattened
+from trajens.precision import as_single, single, single_type
 
 Apply = Callable[[Any, Any], Any]
 """From parameters and inputs (m, ...) to outputs (m, outputs)."""
@@ -45,11 +46,9 @@ class Applied:
     unravel: Callable[[jax.Array], Any] | None
     dim: int
     outputs: int
-    dtype: Any = jnp.float32
 
     def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
         """Outputs (m, outputs); a function of one output may leave out the second axis."""
-        theta = theta.astype(self.dtype)
         out = jnp.asarray(self.function(theta if self.unravel is None else self.unravel(theta), x))
         return out[:, None] if out.ndim == 1 and self.outputs == 1 else out
 
@@ -65,19 +64,19 @@ def applied(
             unravel is None,
             "unravel must be left out with a list of parameters, got both; give it with a path (tau, dim) only.",
         )
-        path, unravel, dtype = _flattened(members)
-        return Applied(apply, unravel, path.shape[1], outputs, dtype), path
-    path = np.asarray(members)
+        path, unravel = _flattened(members)
+        return Applied(apply, unravel, path.shape[1], outputs), path
+    path = as_single("members", members)
     require(
-        path.ndim == 2 and path.size > 0 and path.dtype.kind in "iuf",
+        path.ndim == 2 and path.size > 0,
         f"members must be a path (tau, dim) or a list of parameters, got shape {path.shape} of {path.dtype}; pass one "
         "chain of run.paths, or all as run.paths.reshape(-1, dim).",
     )
     return Applied(apply, unravel, path.shape[1], outputs), path
 
 
-def _flattened(members: Sequence[Any]) -> tuple[np.ndarray, Callable[[jax.Array], Any], Any]:
-    """Parameters of several models as (tau, dim), the way back for one, and the type it starts from."""
+def _flattened(members: Sequence[Any]) -> tuple[np.ndarray, Callable[[jax.Array], Any]]:
+    """Parameters of several models as (tau, dim), and the way back for one."""
     require(len(members) > 0, "members must be the parameters of one model or more, got an empty list; pass some.")
     shapes = [_shapes(params) for params in members]
     differing = [i for i, shape in enumerate(shapes) if shape != shapes[0]]
@@ -86,9 +85,8 @@ def _flattened(members: Sequence[Any]) -> tuple[np.ndarray, Callable[[jax.Array]
         f"members must have parameters of the same shapes, got others in number {differing[:1]} than in number 0; "
         "pass models of one architecture.",
     )
-    flat = [ravel_pytree(params) for params in members]
-    require(flat[0][0].size > 0, "members must have parameters, got none in the first; pass the parameters of models.")
-    return np.stack([np.asarray(values, np.float32) for values, _ in flat]), flat[0][1], flat[0][0].dtype
+    flat = [flattened(f"members[{i}]", params) for i, params in enumerate(members)]
+    return np.stack([values for values, _ in flat]), flat[0][1]
 
 
 def _shapes(params: Any) -> Any:
@@ -96,10 +94,11 @@ def _shapes(params: Any) -> Any:
     return [np.shape(leaf) for leaf in leaves], structure
 
 
+@single
 def check_apply(model: Predictor, x: np.ndarray) -> None:
     """Refuse a model that fails on such inputs, or gives another shape than (m, outputs)."""
     like = jax.ShapeDtypeStruct
-    shapes = like((model.dim,), jnp.float32), like(x.shape, jax.dtypes.canonicalize_dtype(x.dtype))
+    shapes = like((model.dim,), jnp.float32), like(x.shape, single_type(x.dtype))
     try:
         found = jax.eval_shape(model.apply, *shapes)
     except Exception as error:

@@ -23,10 +23,12 @@ from trajens.moves.base import usual_fraction
 from trajens.problem import Problem
 from trajens.progress import Progress
 from trajens.run import Run, sample
+from trajens.sampling.footprint import require_room_for_data, require_room_for_models
 from trajens.scan import Checkerboard, Scan, scan_named
 from trajens.storage.directory import RunDirectory
 from trajens.storage.stored import StoredRun
-from trajens.target import Target
+from trajens.subsample import MAX_SIZE
+from trajens.target import Target, path_length
 
 _DIGITS = Reading("array", Label(None, tuple(range(10))), shape=(28, 28), is_bytes=True)
 _LINE = Reading("array", Label(), shape=(2,))
@@ -56,11 +58,10 @@ class Experiment:
     def _read(self) -> tuple[Reading, Labelled | datasets.PerceptronData]:
         config = self.config
         if config.problem == "perceptron":
-            return _LINE, datasets.perceptron(
-                integer("data-seed", config.data_seed, 0, "any whole number will do"),
-                integer("num-data", config.num_data, 2, "the paper uses 256"),
-                config.noise or 0.0,
-            )
+            size = integer("num-data", config.num_data, 2, "the paper uses 256", MAX_SIZE)
+            require_room_for_data(size, datasets.PERCEPTRON_BYTES)
+            seed = integer("data-seed", config.data_seed, 0, "any whole number will do")
+            return _LINE, datasets.perceptron(seed, size, config.noise or 0.0)
         if config.problem == "mnist":
             digits = datasets.mnist()
             return self.reading, Labelled(digits.train_x, digits.train_y)
@@ -131,6 +132,10 @@ class Experiment:
     @cached_property
     def problem(self) -> Problem:
         """The loss on the training data."""
+        is_line = isinstance(self.data, datasets.PerceptronData)
+        # Before an array of that size is made.
+        dim = self.data.x.shape[1] if is_line else self.model.dim
+        require_room_for_models(self.chains, path_length(self.config.tau), dim)
         if isinstance(self.data, datasets.PerceptronData):
             return self.data.problem()
         return self.model.problem(self.data.x, self.data.y, self.loss)
@@ -288,13 +293,14 @@ class Experiment:
         return replace(config, **known).to_toml()
 
     @classmethod
-    def load(cls, path: str | Path) -> Experiment:
-        """What the run in a directory was asked to be."""
-        config = StoredRun(path).config
+    def load(cls, run: str | Path | StoredRun) -> Experiment:
+        """What a run, or that in a directory, was asked to be."""
+        stored = run if isinstance(run, StoredRun) else StoredRun(run)
+        config = stored.config
         if config is None:
             raise InputError(
-                f"the directory must hold a run of 'trajens train', got '{path}' without config.toml; check the path, "
-                "or pass the model in Python."
+                f"the directory must hold a run of 'trajens train', got '{stored.path}' without config.toml; check the "
+                "path, or pass the model in Python."
             )
         # Runs of the version before have the names of then, and the numbers of a file as they are.
         options = {RENAMED.get(name, name): value for name, value in config.items()}

@@ -26,7 +26,9 @@ def real(name: str, value: Any) -> float:
 
 def text(name: str, value: Any) -> str:
     """A text."""
-    require(isinstance(value, str), f"{name} must be a text, got {value!r}; see trajens train --help.")
+    # No file system takes a path with a zero byte in it, and Python's functions of paths raise.
+    is_text = isinstance(value, str) and "\0" not in value
+    require(is_text, f"{name} must be a text, got {value!r}; see trajens train --help.")
     return str(value)
 
 

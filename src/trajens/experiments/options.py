@@ -8,6 +8,7 @@ layers win: defaults, those of the perceptron, then a TOML file, then flags.
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -216,7 +217,7 @@ def resolve(*layers: dict[str, Any]) -> Config:
     chosen = {name: OPTIONS[name].kind(name, value) for name, value in chosen.items()}
     problem = chosen["problem"] = _problem(chosen)
     if "initial" in chosen:
-        chosen["initial"] = str(Path(chosen["initial"]).resolve())
+        chosen["initial"] = os.path.realpath(chosen["initial"])
     kind = "perceptron" if problem == "perceptron" else "network"
     for name, option in OPTIONS.items():
         require(
@@ -261,7 +262,7 @@ def _problem(chosen: dict[str, Any]) -> str:
     # A run knows its network and how its data are read, and can be used without those it was trained on.
     is_known = "sizes" in chosen or "reading" in chosen
     require(Path(problem).is_file() or is_known, f"{message} '{problem}'; check the spelling.")
-    return str(Path(problem).resolve())
+    return os.path.realpath(problem)
 
 
 def _completed(config: Config) -> Config:

@@ -24,7 +24,7 @@ from trajens.ensemble import Ensemble, model_of
 from trajens.errors import require
 from trajens.experiments import Experiment, resolve
 from trajens.figures.frame import Show
-from trajens.files import write_atomically
+from trajens.files import storage_errors, write_atomically
 from trajens.records import Records
 
 _SIDE = 7
@@ -169,7 +169,8 @@ def _small_digits(folder: Path) -> Path:
     file = folder / f"digits-{_SIDE}x{_SIDE}.npz"
     if not file.exists():
         digits = tj.datasets.mnist()
-        folder.mkdir(parents=True, exist_ok=True)
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         content = io.BytesIO()
         np.savez(content, x=_averaged(digits.train_x), y=digits.train_y)
         write_atomically(file, content.getvalue())

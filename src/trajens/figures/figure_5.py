@@ -28,6 +28,7 @@ from trajens.figures.frame import Job, Made, figure, kept_run, table_of
 from trajens.files import write_atomically
 from trajens.losses import compiled_losses_of_pairs
 from trajens.moves.base import Site
+from trajens.precision import single
 from trajens.randomness import fold_in, key_of
 
 _S, _SIGMA, _BATCH = 50.0, 0.05, 240
@@ -123,6 +124,7 @@ def _kept_differences(
         return float(kept["loss"]), kept["deltas"]
 
 
+@single
 def _differences(target: tj.Target, move: tj.SingleSite, path: np.ndarray, seed: int, epoch: int) -> np.ndarray:
     """Delta_i of all examples, for one proposal to a model in the middle of the path."""
     t = len(path) // 2

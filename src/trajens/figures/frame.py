@@ -12,10 +12,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from rich import box
 from rich.table import Table
 
-from trajens.errors import InputError, choice, integer, require
+from trajens.errors import choice, integer, require
 from trajens.figures.claims import Claim, read_claims, write_claims
 from trajens.figures.style import require_matplotlib
-from trajens.files import write_atomically
+from trajens.files import storage_errors, write_atomically
 from trajens.progress import Progress
 from trajens.run import Run, sample
 from trajens.storage.directory import RunDirectory
@@ -130,6 +130,9 @@ def kept_run(folder: Path, target: Target, epochs: int, progress: bool | Show, *
         As for `sample`.
     """
     run = sample(target, epochs, progress=progress, out=RunDirectory(folder, resume=True), **settings)
+    if not run.is_complete:
+        # Saved, and the same figure goes on from there; but it cannot be drawn.
+        raise KeyboardInterrupt
     require(
         run.epochs == epochs,
         f"'{folder}' must hold a run of {epochs} epochs, got one of {run.epochs}; remove it, or choose another out.",
@@ -147,15 +150,11 @@ def table_of(title: str, *headings: str, left: tuple[str, ...] = ()) -> Table:
 
 def ready_folder(out: Path) -> Path:
     """`out`, made if need be, before any time is spent on sampling."""
-    try:
+    with storage_errors(Path(out)):
         Path(out).mkdir(parents=True, exist_ok=True)
         probe = Path(out) / ".trajens-probe"
         probe.touch()
         probe.unlink()
-    except OSError as error:
-        raise InputError(
-            f"out must be a folder that can be written to, got '{out}' ({error.strerror}); choose another."
-        ) from None
     return Path(out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 from trajens.errors import choice, integer, require
 from trajens.kernels import Kernel
 from trajens.losses import LOSSES, Batch
+from trajens.precision import as_single, numbers
 from trajens.problem import Problem
 
 PRIOR = 0.3
@@ -26,12 +28,12 @@ class Layer(NamedTuple):
     @property
     def fan_in(self) -> int:
         """Inputs of one output."""
-        return int(np.prod(self.shape[:-1]))
+        return math.prod(self.shape[:-1])
 
     @property
     def size(self) -> int:
         """Weights and biases."""
-        return int(np.prod(self.shape)) + self.shape[-1]
+        return math.prod(self.shape) + self.shape[-1]
 
 
 class Model(ABC):
@@ -105,7 +107,7 @@ class Model(ABC):
             Cross-entropy of whole labels 0..outputs-1, or (y - output)^2 / 2 for a model of one output.
         """
         choice("loss", loss, LOSSES)
-        x, y = as_bytes(np.asarray(x)), np.asarray(y)
+        x, y = as_bytes(numbers("x", x)), numbers("y", y)
         require(
             x.ndim > 1 and np.prod(x.shape[1:]) == np.prod(self.input_shape) and y.shape == x.shape[:1],
             f"x must have shape (N, {', '.join(map(str, self.input_shape))}) and y (N,), got {x.shape} and {y.shape}; "
@@ -115,7 +117,7 @@ class Model(ABC):
             require(
                 self.outputs == 1, f"a squared loss needs a model of 1 output, got {self.outputs}; use mlp(..., 1)."
             )
-            y = y.astype(np.float32)
+            y = as_single("labels", y).astype(np.float32)
         else:
             is_label = y.dtype.kind in "biu" and y.size > 0 and int(y.min()) >= 0 and int(y.max()) < self.outputs
             require(

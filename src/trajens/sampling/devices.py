@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from trajens.errors import integer
+from trajens.precision import single
 from trajens.randomness import Key, fold_in, key_of
 from trajens.sampling.initial import initial_paths
 from trajens.sampling.measure import Measurement, examples_per_measurement, measure
@@ -43,6 +44,7 @@ class Sampler:
     >>> state, tally = sampler.advance(state, 1000)  # doctest: +SKIP
     """
 
+    @single
     def __init__(self, target: Target, settings: Settings | None = None):
         self.target = target
         self.settings = (settings or Settings()).checked(target)
@@ -59,6 +61,7 @@ class Sampler:
             jax.device_put(np.int32(self.settings.learn_until), everywhere),
         )
 
+    @single
     def init(self, initial: Any = None) -> State:
         """The state at epoch 0.
 
@@ -72,6 +75,7 @@ class Sampler:
         state: State = _init(self.program, key, initial_paths(self.target, key, initial))
         return self.place(state)
 
+    @single
     def place(self, state: State) -> State:
         """A state, for instance one that was stored, on the devices."""
         # Through the host: slicing on the device would compile a program for every array.
@@ -90,6 +94,7 @@ class Sampler:
             tally = total([tally, more])
         return state, tally
 
+    @single
     def advance_to(self, state: State, epoch: int) -> tuple[State, Tally]:
         """The same up to an epoch."""
         state, tally = _advance(self.program, self._mesh, self._inputs, state, np.int32(epoch))
@@ -106,6 +111,7 @@ class Sampler:
         """
         return self.measure_at(state, state.epoch, examples)
 
+    @single
     def measure_at(self, state: State, epoch: int, examples: int | None = None) -> Measurement:
         """The same at a known epoch, which says what examples are drawn."""
         size = self.program.size

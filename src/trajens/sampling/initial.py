@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.errors import InputError, require
+from trajens.errors import require
 from trajens.losses import compiled_losses_of_pairs
+from trajens.precision import as_single
 from trajens.randomness import Key, Purpose, normal, words
 from trajens.target import Target
 
@@ -32,15 +33,13 @@ def initial_paths(target: Target, key: Key, initial: Any = None) -> np.ndarray:
     if initial is None:
         path = np.asarray(_random_walk(key, *_first_model(target), target.sigma, tau))
     else:
-        given = _as_array(initial)
+        given = as_single("initial", initial).astype(np.float32)
         accepted = {(dim,), (tau, dim), (chains, tau, dim)}
         require(
             given.shape in accepted,
             f"initial must have shape ({dim},), ({tau}, {dim}) or ({chains}, {tau}, {dim}), got {given.shape}; it is "
             "(dim,), (tau, dim) or (chains, tau, dim).",
         )
-        bad = int((~np.isfinite(given)).sum())
-        require(bad == 0, f"initial must be finite, got {bad} NaN or infinite values; start from another path.")
         path = np.asarray(_random_walk(key, given, np.float32(0.0), target.sigma, tau)) if given.ndim == 1 else given
         path = np.broadcast_to(path, (chains, tau, dim))
     _check_losses(target, path)
@@ -65,13 +64,6 @@ def _random_walk(key: Key, centre: jax.Array, spread: jax.Array, sigma: float, t
     noise = normal(words(key, Purpose.START, tau * dim)).reshape(-1, tau, dim)
     size = jnp.where(jnp.arange(tau)[:, None] == 0, spread, sigma)
     return centre + jnp.cumsum(size * noise, axis=1)
-
-
-def _as_array(initial: Any) -> np.ndarray:
-    try:
-        return np.asarray(initial, np.float32)
-    except (TypeError, ValueError):
-        raise InputError(f"initial must be an array of numbers, got {type(initial).__name__}; try a path.") from None
 
 
 def _check_losses(target: Target, path: np.ndarray) -> None:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from trajens.acceptance import AcceptanceTest, Penalty
 from trajens.errors import InputError, first_line, integer, require
 from trajens.moves import Proposer, SingleSite
+from trajens.precision import single
 from trajens.sampling.recording import NAMES
 from trajens.sampling.sampler import Program
 from trajens.scan import Scan, check_places, scan_named
@@ -62,6 +63,7 @@ class Settings:
     ahead: int = 1
     observe: Mapping[str, Observable] = field(default_factory=dict)
 
+    @single
     def checked(self, target: Target) -> Settings:
         """The same in the form everything else relies on, or an `InputError` before anything is compiled."""
         target = Target.checked(target)

@@ -40,10 +40,10 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob(PATTERN), reverse=True)
 
 
-def load_newest(folder: Path, before: int | None = None) -> Arrays | None:
+def load_newest(folder: Path, before: int | None = None, falls_back: bool = True) -> Arrays | None:
     """The newest checkpoint that is whole, with a warning for every damaged one; None where there are none.
 
-    With `before`: the newest of those of an earlier epoch.
+    With `before`: the newest of those of an earlier epoch. A damaged newest one is refused unless `falls_back`.
     """
     files = [file for file in checkpoints(folder) if before is None or file.name < _name(before)]
     for file in files:
@@ -54,6 +54,11 @@ def load_newest(folder: Path, before: int | None = None) -> Arrays | None:
                 f"'{file}' must be a checkpoint that may be read, got {error.strerror}; check its permissions."
             ) from None
         except Exception as error:  # whatever an archive of arbitrary bytes makes its reader raise
+            if not falls_back and len(files) > 1:
+                raise InputError(
+                    f"'{file}' must be a whole checkpoint, got a damaged one ({error}); trajens resume {folder} goes "
+                    "back to the one before and makes it again."
+                ) from None
             warnings.warn(f"the checkpoint '{file}' is damaged ({error}); going back to the one before.", stacklevel=2)
     if files:
         raise InputError(

@@ -1,12 +1,14 @@
 """The directory of a run while it is written: what was asked for, records, paths, checkpoints, one process at a time.
 
     config.toml       the options, resolved, where the run was started from the command line
-    plan.json         the epochs at which is recorded, those to come included
+    plan.json         the epochs at which is recorded, those to come included, with a checksum
     sessions.jsonl    one line for every start: versions, machine, command, first epoch
     records.csv       one line per record and chain, only ever appended to (records.bin for thousands of chains)
     history.bin       the path of every chain at every record, where that is kept
     checkpoint-*.npz  the last two
     lock              held by the process that writes
+
+Checkpoints know the options, and sums over the records and paths that they count: what was changed is noticed.
 
 A resumed run first cuts records and paths back to those its checkpoint knows of, and then writes the same again.
 """
@@ -28,8 +30,11 @@ from trajens.records import Records
 from trajens.sampling.sampler import State
 from trajens.storage import checkpoint
 from trajens.storage.identity import machine
-from trajens.storage.standing import Standing
-from trajens.storage.stored import CONFIG, HISTORY, PLAN, SESSIONS, StoredRun
+from trajens.storage.standing import Standing, paths_of
+from trajens.storage.stored import HISTORY, IDENTITY, OPTIONS, SESSIONS, StoredRun
+from trajens.storage.sums import Sum
+from trajens.storage.witness import Witness
+from trajens.storage.written import CONFIG, PLAN, noted, plan_text, read_toml
 
 _LOCK = "lock"
 _MADE_WITH = ("jax", "numpy", "python", "system", "devices", "loss_kernel")
@@ -68,16 +73,25 @@ class RunDirectory:
         self._config = config
         self._lock = Lock(self.path / _LOCK)
         self._saved, self._cost = 0.0, 0.0
-        self._identity = "{}"
+        self._noted: checkpoint.Arrays = {}
+        self._witness: Witness | None = None
+        self._appended = 0
+        self._sums: dict[Path, Sum] = {}
+        self._lengths: dict[Path, int] = {}
 
     def again(self) -> RunDirectory:
         """The same directory, to go on with its run."""
         return RunDirectory(self.path, True, self._seconds, None)
 
     @property
+    def history(self) -> np.ndarray | None:
+        """Paths at every record, mapped from the disk; this process has written or checked them."""
+        return self.stored.mapped_history()
+
+    @property
     def stored(self) -> StoredRun:
         """The run that is there."""
-        return StoredRun(self.path)
+        return StoredRun(self.path, falls_back=True)
 
     def __enter__(self) -> RunDirectory:
         with storage_errors(self.path):
@@ -121,33 +135,38 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def restore(self, like: State, identity: Callable[[], dict[str, Any]]) -> tuple[Standing, Records] | None:
+    def restore(
+        self, like: State, identity: Callable[[], dict[str, Any]], witness: Witness | None = None
+    ) -> tuple[Standing, Records] | None:
         """The run as its newest whole checkpoint knows it, or None if there is none yet.
 
-        `like` is a state of the same shapes; `identity()` must be what the run was begun with.
+        `like` is a state of the same shapes; `identity()` and the network of `witness` must be what the run was begun
+        with.
         """
         stored = self.stored
         if not stored.has_checkpoint:
             return None
         stored.require_same(identity())
+        if witness is not None:
+            stored.require_network(witness.network)
         if not stored.has_records() and len(checkpoint.checkpoints(self.path)) > 1:
-            older = StoredRun(self.path, before=stored.epoch)
+            older = StoredRun(self.path, before=stored.epoch, falls_back=True)
             # Never to the beginning: that would be another run, and all that was sampled lost.
             if older.recorded > 0 and older.has_records():
                 warnings.warn(
-                    f"records or paths in '{self.path}' are cut off; going back from epoch {stored.epoch} to "
-                    f"{older.epoch}.",
+                    f"records or paths in '{self.path}' are cut off or damaged; going back from epoch {stored.epoch} "
+                    f"to {older.epoch}.",
                     stacklevel=4,
                 )
                 stored = older
+        stored.require_history()
         _warn_of_another_machine(stored)
         standing = stored.standing(like)
         self._epoch = standing.epoch
         return standing, stored.records_until(standing.recorded)
 
-    def begin(self, standing: Standing, identity: dict[str, Any]) -> None:
+    def begin(self, standing: Standing, identity: dict[str, Any], witness: Witness | None = None) -> None:
         """Note who goes on from where, and forget what comes after."""
-        self._identity = json.dumps(identity)
         stored = self.stored
         if self.resume and stored.has_checkpoint:
             last = stored.epoch if self._epoch is None else self._epoch
@@ -157,22 +176,42 @@ class RunDirectory:
                 f"{last}; resume the directory instead.",
             )
             checkpoint.set_aside_newer(self.path, last)
+            stored = self.stored
         if self._config is not None and not (self.resume and stored.config is not None):
             write_atomically(self.path / CONFIG, self._config.encode())
-        write_atomically(self.path / PLAN, json.dumps(standing.marks.tolist()).encode())
+        self._note(stored, identity, witness)
+        write_atomically(self.path / PLAN, plan_text(standing.marks).encode())
         session = {"epoch": standing.epoch, "seed": identity.get("seed"), **machine()}
         with storage_errors(self.path):
             stored.record_file.cut(standing.recorded, int(standing.state.path.shape[0]))
             stored.history_rows.cut(standing.recorded)
             append(self.path / SESSIONS, (json.dumps(session) + "\n").encode())
-        if not stored.has_checkpoint:
-            # From here on a directory without one has lost it.
+        self._appended = standing.recorded
+        self._sums = {file: stored.sum_of(file) or Sum() for file in self._growing()}
+        if not stored.has_checkpoint or len(standing.marks) > len(stored.arrays["marks"]):
+            # From here on a directory without one has lost it, and one that knows less has lost the extension.
             self.save(standing)
-        self._saved = time.monotonic()
+        # The first one compiled the witness, and says nothing of what others take.
+        self._saved, self._cost = time.monotonic(), 0.0
+
+    def _note(self, stored: StoredRun, identity: dict[str, Any], witness: Witness | None) -> None:
+        """What every checkpoint holds of the run."""
+        options, file = stored.noted_options, self.path / CONFIG
+        if options is None and file.is_file():
+            options = noted(read_toml(file))
+        self._noted = {IDENTITY: np.array(json.dumps(identity))}
+        self._noted |= {} if options is None else {OPTIONS: np.array(options)}
+        self._witness = witness
+
+    def _growing(self) -> tuple[Path, Path]:
+        """The files that are appended to."""
+        return self.stored.record_file.file, self.path / HISTORY
 
     def append(self, record: Records, paths: np.ndarray | None = None) -> None:
         """Add one record (chains, 1), and the paths (chains, tau, dim) that belong to it."""
         self._require_lock()
+        # First of all: an interrupt may come anywhere below.
+        self._lengths, self._appended = {file: _size(file) for file in self._growing()}, self._appended + 1
         if paths is not None:
             with storage_errors(self.path / HISTORY):
                 self.stored.history_rows.append(paths)
@@ -192,9 +231,23 @@ class RunDirectory:
         if (self.path / HISTORY).exists():
             with storage_errors(self.path / HISTORY):
                 flush(self.path / HISTORY)
-        checkpoint.save(self.path, standing.epoch, {**standing.packed(), "identity": np.array(self._identity)})
+        arrays = {**standing.packed(), **self._noted, **self._summed(standing.recorded)}
+        if self._witness is not None:
+            arrays |= self._witness.arrays(paths_of(arrays))
+        checkpoint.save(self.path, standing.epoch, arrays)
         self._saved = time.monotonic()
         self._cost = self._saved - begin
+
+    def _summed(self, recorded: int) -> checkpoint.Arrays:
+        """Sums of the files that grow, up to the last of `recorded` records."""
+        packed: checkpoint.Arrays = {}
+        for file in self._growing():
+            # After an interrupt there may be a record, or a part of one, that the standing does not count.
+            end = _size(file) if self._appended == recorded else self._lengths.get(file, 0)
+            with storage_errors(file):
+                self._sums[file] = self._sums.get(file, Sum()).grown(file, end)
+            packed |= self._sums[file].packed(file.stem)
+        return packed
 
     def _require_lock(self) -> None:
         if not self._lock.is_held():
@@ -202,6 +255,10 @@ class RunDirectory:
                 f"'{self.path / _LOCK}' must stay as it is while a run writes, got it removed or replaced, so that "
                 "another process could write here too; what was saved before is intact, resume it."
             )
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
 
 
 def _warn_of_another_machine(stored: StoredRun) -> None:

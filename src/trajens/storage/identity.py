@@ -23,13 +23,12 @@ from trajens.kernels import library
 from trajens.losses import compiled_losses_of_pairs
 from trajens.problem import Problem
 from trajens.sampling.settings import Settings
+from trajens.storage.witness import are_close
 from trajens.target import Target
 from trajens.version import __version__
 
 _FUNCTION, _ADDRESS = re.compile(r"<function .*? at 0x[0-9a-f]+>"), re.compile(r" at 0x[0-9a-f]+")
-_PROBES, _AGREEING = 16, 0.75
-_TOLERANCE = 0.02
-"""Of losses on other platforms, half precision included; another network is off by much more."""
+_PROBES = 16
 
 
 def identity_of(target: Target, settings: Settings) -> dict[str, Any]:
@@ -126,7 +125,4 @@ def _probed(problem: Problem) -> list[float | None]:
 def _are_close(before: Any, now: list[float | None]) -> bool:
     if not isinstance(before, list) or len(before) != len(now):
         return False
-    a, b = (np.array([np.nan if value is None else value for value in values], float) for values in (before, now))
-    scale = max(float(np.nanmedian(np.abs(a))) if np.isfinite(a).any() else 0.0, 1e-30)
-    # A loss that jumps may differ in a few examples on another platform; another loss differs in most.
-    return bool(np.isclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE * scale, equal_nan=True).mean() >= _AGREEING)
+    return are_close(*(np.array([np.nan if value is None else value for value in v], float) for v in (before, now)))

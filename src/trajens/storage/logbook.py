@@ -10,6 +10,7 @@ from trajens.records import Records, joined
 from trajens.sampling.recording import Used
 from trajens.storage.directory import RunDirectory
 from trajens.storage.standing import Standing
+from trajens.storage.witness import Witness
 
 
 class Logbook:
@@ -31,10 +32,10 @@ class Logbook:
         self._history = history
         self._out, self._keep_paths = out, keep_paths
 
-    def begin(self, standing: Standing, identity: dict[str, Any]) -> None:
+    def begin(self, standing: Standing, identity: dict[str, Any], witness: Witness | None = None) -> None:
         """Before the first epoch."""
         if self._out is not None:
-            self._out.begin(standing, identity)
+            self._out.begin(standing, identity, witness)
         elif self._keep_paths:
             # In one piece: a list of paths would be held twice while it is joined.
             chains, *shape = standing.state.path.shape

@@ -73,10 +73,10 @@ class RecordFile:
                     kept += len(line)
             cut(self._text, kept)
 
-    def read(self) -> Records:
-        """All whole records as arrays (chains, records)."""
+    def read(self, length: int | None = None) -> Records:
+        """All whole records of the file, or of its first `length` bytes, as arrays (chains, records)."""
         if self._bytes.exists():
-            rows = Rows(self._bytes).read()
+            rows = Rows(self._bytes).read(length)
             names = rows.dtype.names
             require(names is not None, f"'{self._bytes}' must hold named columns, got none; restore it from a copy.")
             return {name: np.ascontiguousarray(rows[name].T) for name in names or ()} if len(rows) else {}
@@ -84,12 +84,13 @@ class RecordFile:
             self._text.is_file(),
             f"records must be in a file that exists, got '{self._text}'; is it in the directory of a run?",
         )
-        return _read_text(self._text)
+        return _read_text(self._text, length)
 
 
-def _read_text(file: Path) -> Records:
+def _read_text(file: Path, length: int | None) -> Records:
     try:
-        header, _, text = file.read_text(encoding="utf-8").partition("\n")
+        with file.open("rb") as stream:
+            header, _, text = stream.read(length).decode().partition("\n")
         text = text[: text.rfind("\n") + 1]
         # Records of earlier versions have spaces in their names.
         names = [name.replace(" ", "_") for name in header.strip().split(",")]

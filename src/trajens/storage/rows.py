@@ -7,6 +7,7 @@ are read through the operating system's mapping of the file: however many there 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 
 from trajens.errors import InputError
 from trajens.files import append, cut
+
+_LARGEST = 2**60
 
 
 class Rows:
@@ -40,11 +43,12 @@ class Rows:
         offset, shape, dtype = self._header()
         cut(self.file, offset + count * _size(shape, dtype))
 
-    def read(self) -> np.ndarray:
-        """All whole rows (rows, ...), mapped."""
+    def read(self, length: int | None = None) -> np.ndarray:
+        """All whole rows (rows, ...) of the file, or of its first `length` bytes, mapped."""
         offset, shape, dtype = self._header()
-        count = (self.file.stat().st_size - offset) // max(1, _size(shape, dtype))
-        if count == 0:
+        end = self.file.stat().st_size if length is None else length
+        count = (end - offset) // max(1, _size(shape, dtype))
+        if count <= 0:
             return np.zeros((0, *shape), dtype)
         return np.memmap(self.file, dtype, "r", offset, (count, *shape))
 
@@ -60,8 +64,10 @@ class Rows:
             shape = tuple(int(n) for n in header["shape"])
             if any(n < 0 for n in shape):
                 raise ValueError("a negative shape")
+            if not 0 < _size(shape, fields) < _LARGEST:
+                raise ValueError("rows of no bytes, or of more than there can be")
             return len(line), shape, fields
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(
                 f"'{self.file}' must begin with a line that says what its rows are, got {error}; restore a copy."
             ) from None
@@ -72,4 +78,4 @@ def _described(dtype: np.dtype[Any]) -> Any:
 
 
 def _size(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return math.prod(shape) * dtype.itemsize

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import tomllib
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trajens.errors import InputError, require
+from trajens.errors import require
+from trajens.losses import Network
 from trajens.records import Records, has_summary, num_records, summarise
 from trajens.sampling.recording import REASONS
 from trajens.sampling.sampler import State
@@ -28,13 +29,18 @@ from trajens.storage.standing import (
     seconds_of,
     unpacked,
 )
+from trajens.storage.sums import Sum, sum_in
+from trajens.storage.witness import require_same_network
+from trajens.storage.written import CONFIG, PLAN, read_plan, read_toml, require_unchanged
 
-CONFIG, PLAN, SESSIONS, HISTORY = "config.toml", "plan.json", "sessions.jsonl", "history.bin"
+SESSIONS, HISTORY = "sessions.jsonl", "history.bin"
+IDENTITY, OPTIONS = "identity", "options"
+"""What a checkpoint holds besides the standing of a run."""
 _COUNTS = ("data_used", "data_measured")
 
 
 class StoredRun:
-    """The run in a directory, as its newest whole checkpoint knows it.
+    """The run in a directory, as its newest checkpoint knows it; one that is damaged is refused.
 
     Parameters
     ----------
@@ -43,11 +49,14 @@ class StoredRun:
         what was read is kept: for a later state of a run that goes on, make another.
     before : int, optional
         Read the newest checkpoint of an epoch before this one.
+    falls_back : bool
+        Go back to the checkpoint before, with a warning, where the newest is damaged: for those who go on with a run,
+        which makes the same again. To a reader it would be another result.
     """
 
-    def __init__(self, path: str | Path, before: int | None = None):
+    def __init__(self, path: str | Path, before: int | None = None, falls_back: bool = False):
         self.path = Path(path)
-        self._before = before
+        self._before, self._falls_back = before, falls_back
         self.record_file = RecordFile(self.path)
         self.history_rows = Rows(self.path / HISTORY)
 
@@ -64,13 +73,26 @@ class StoredRun:
     @cached_property
     def config(self) -> dict[str, Any] | None:
         """The options it was started with on the command line; None for a run made in Python."""
-        file = self.path / CONFIG
-        return read_toml(file) if file.is_file() else None
+        file, known = self.path / CONFIG, self.noted_options
+        if known is not None and not file.is_file():
+            return dict(json.loads(known))
+        found = read_toml(file) if file.is_file() else None
+        if known is not None and found is not None:
+            require_unchanged(known, found, file)
+        return found
+
+    @property
+    def noted_options(self) -> str | None:
+        """The same as the checkpoint has them; None in runs of before, and where there is none."""
+        if not self.has_checkpoint:
+            return None
+        return str(self.arrays[OPTIONS]) if OPTIONS in self.arrays else None
 
     @cached_property
     def records(self) -> Records:
         """All records as arrays (chains, records), see `trajens.Run`."""
-        return self.record_file.read()
+        length = self._checked_length(self.record_file.file)
+        return {} if length == 0 else self.record_file.read(length)
 
     def records_until(self, recorded: int) -> Records:
         """The first `recorded` records, which must be there."""
@@ -94,10 +116,41 @@ class StoredRun:
         return kept
 
     def has_records(self) -> bool:
-        """Whether all records and paths that the checkpoint counts are there."""
-        is_kept = self.history_rows.file.exists()
+        """Whether all records and paths that the checkpoint counts are there, as they were written."""
+        known = self.sum_of(self.record_file.file)
+        if known is not None and not known.is_of(self.record_file.file):
+            return False
         found = num_records(self.records) if self.recorded and self.record_file.exists() else 0
-        return found >= self.recorded and (not is_kept or len(self.history_rows.read()) >= self.recorded)
+        return found >= self.recorded and self._has_history()
+
+    def _has_history(self) -> bool:
+        file = self.history_rows.file
+        known = self.sum_of(file)
+        if known is not None:
+            return known.is_of(file)
+        kept = len(self.history_rows.read()) if file.exists() else 0
+        return not self.identity.get("keep_paths") or kept >= self.recorded
+
+    def require_history(self) -> None:
+        """Refuse where paths were kept, and those that the checkpoint counts are not there."""
+        require(self._has_history(), self._lost(self.history_rows.file))
+
+    def sum_of(self, file: Path) -> Sum | None:
+        """Of the records or paths that the checkpoint counts; None in runs of before."""
+        return sum_in(self.arrays, file.stem) if self.has_checkpoint else None
+
+    def _checked_length(self, file: Path) -> int | None:
+        """How many bytes the checkpoint knows of, which must be those that were written."""
+        known = self.sum_of(file)
+        if known is not None:
+            require(known.is_of(file), self._lost(file))
+        return None if known is None else known.length
+
+    def _lost(self, file: Path) -> str:
+        return (
+            f"'{file}' must hold the {self.recorded} records of {self.chains} chains that its checkpoint counts, as "
+            "they were written, got others or fewer; restore it from a copy, or start again in a new directory."
+        )
 
     @cached_property
     def paths(self) -> np.ndarray:
@@ -107,9 +160,14 @@ class StoredRun:
     @property
     def history(self) -> np.ndarray | None:
         """The path of every chain at every record, (chains, records, tau, dim), mapped from the disk; or None."""
+        length = self._checked_length(self.history_rows.file)
+        return self.mapped_history(length)
+
+    def mapped_history(self, length: int | None = None) -> np.ndarray | None:
+        """`history` as it is found, without reading all of it to see whether it is as it was written."""
         if not self.history_rows.file.exists():
             return None
-        rows = self.history_rows.read()[: num_records(self.records)]
+        rows = self.history_rows.read(length)[: num_records(self.records)]
         return rows.swapaxes(0, 1)
 
     @property
@@ -130,7 +188,7 @@ class StoredRun:
     @cached_property
     def marks(self) -> np.ndarray:
         """The epochs at which is recorded, those to come included."""
-        plan = _read_plan(self.path / PLAN)
+        plan = read_plan(self.path / PLAN)
         if not self.has_checkpoint:
             return plan
         # The plan knows of an extension before any checkpoint does.
@@ -161,7 +219,7 @@ class StoredRun:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What must not change when the run is resumed."""
-        return dict(json.loads(str(self.arrays["identity"])))
+        return dict(json.loads(str(self.arrays[IDENTITY])))
 
     @property
     def model(self) -> dict[str, Any] | None:
@@ -177,11 +235,13 @@ class StoredRun:
 
     @cached_property
     def sessions(self) -> list[dict[str, Any]]:
-        """Every start: versions, machine, command, first epoch."""
-        try:
-            return [json.loads(line) for line in (self.path / SESSIONS).read_text().splitlines()]
-        except (OSError, ValueError) as error:
-            raise InputError(f"'{self.path / SESSIONS}' must hold the sessions of a run, got {error}.") from None
+        """Every start: versions, machine, command, first epoch; lines that are damaged are left out."""
+        require(self.path.is_dir(), f"directory must be that of a run, got '{self.path}'; check the spelling.")
+        file, found = self.path / SESSIONS, []
+        for line in file.read_bytes().splitlines() if file.is_file() else ():
+            with contextlib.suppress(ValueError, RecursionError):
+                found.append(json.loads(line))
+        return [session for session in found if isinstance(session, dict)]
 
     def summary(self, chains: Any = None) -> dict[str, Any]:
         """Plain numbers over the epochs after burn-in; see `trajens.Run.summary`."""
@@ -198,6 +258,10 @@ class StoredRun:
         is_single = paths_of(self.arrays).dtype == np.float32
         require(is_single, f"'{self.path}' must hold paths in single precision, got others; start a new run from them.")
 
+    def require_network(self, network: Network) -> None:
+        """Refuse a hashable network that says something else of the saved path than the one it was trained with."""
+        require_same_network(self.arrays, paths_of(self.arrays), network, f"'{self.path}'")
+
     def standing(self, like: State) -> Standing:
         """All that is needed to go on with it; `like` is a state of the same shapes."""
         found = unpacked(self.arrays, like)
@@ -207,7 +271,7 @@ class StoredRun:
     def arrays(self) -> checkpoint.Arrays:
         """The newest whole checkpoint, as it is stored."""
         require(self.path.is_dir(), f"directory must be that of a run, got '{self.path}'; check the spelling.")
-        arrays = checkpoint.load_newest(self.path, self._before)
+        arrays = checkpoint.load_newest(self.path, self._before, self._falls_back)
         require(arrays is not None, f"'{self.path}' must hold a checkpoint, got none; is it the directory of a run?")
         assert arrays is not None
         return arrays
@@ -227,25 +291,7 @@ def summary_of(records: Records, burn_in: int, epochs: int, seconds: float, chai
     return {**summarise(chosen, burn_in, REASONS), "epochs": epochs, "burn_in": burn_in, "seconds": seconds}
 
 
-def read_toml(file: Path) -> dict[str, Any]:
-    """The options in a TOML file; a dash in a name may stand for an underscore."""
-    try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"config must be a file that can be read, got '{file}': {error.strerror}; check it.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"config must be TOML, got '{file}': {error}; write lines like tau = 8.") from None
-    return {name.replace("-", "_"): value for name, value in table.items()}
-
-
 def _as_mlp(description: dict[str, Any]) -> dict[str, Any]:
     """A description without its name where that may be another: a linear model is an mlp without hidden layers."""
     is_linear = len(description.get("sizes", ())) == 2
     return {name: value for name, value in description.items() if not (is_linear and name in ("model", "activation"))}
-
-
-def _read_plan(file: Path) -> np.ndarray:
-    try:
-        return np.array(json.loads(file.read_text()), np.int64)
-    except (OSError, ValueError, TypeError, OverflowError):
-        return np.zeros(0, np.int64)

@@ -1,0 +1,55 @@
+"""All that ``import trajens`` offers; loaded with JAX when the first of it is asked for."""
+
+from trajens import acceptance, datasets, exact, losses, models, moves, randomness, schedule
+from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
+from trajens.ensemble import Ensemble
+from trajens.errors import InputError, StorageError
+from trajens.losses import PairLoss
+from trajens.moves import CentreOfMass, Mixture, Move, Segment, SingleSite
+from trajens.problem import Problem
+from trajens.progress import Progress
+from trajens.run import Run, sample
+from trajens.sampling.devices import Sampler
+from trajens.sampling.settings import Settings
+from trajens.scan import Checkerboard, RandomScan, Scan
+from trajens.storage.directory import RunDirectory
+from trajens.storage.stored import StoredRun
+from trajens.target import Target
+
+__all__ = [
+    "AcceptanceTest",
+    "Barker",
+    "CentreOfMass",
+    "Checkerboard",
+    "Ensemble",
+    "InputError",
+    "Metropolis",
+    "MinibatchBarker",
+    "Mixture",
+    "Move",
+    "PairLoss",
+    "Penalty",
+    "Problem",
+    "Progress",
+    "RandomScan",
+    "Run",
+    "RunDirectory",
+    "Sampler",
+    "Scan",
+    "Segment",
+    "Settings",
+    "SingleSite",
+    "StorageError",
+    "StoredRun",
+    "Target",
+    "acceptance",
+    "datasets",
+    "exact",
+    "losses",
+    "models",
+    "moves",
+    "paper_test",
+    "randomness",
+    "sample",
+    "schedule",
+]
