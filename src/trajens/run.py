@@ -18,14 +18,13 @@ from trajens.errors import InputError, StorageError, integer
 from trajens.moves import Proposer
 from trajens.precision import single
 from trajens.progress import Progress, ProgressBar
-from trajens.records import Records, num_records, warn_if_not_finite
-from trajens.sampling import marks
-from trajens.sampling.auditing import Auditor
+from trajens.records import Records, has_summary, num_records, summarise, warn_if_not_finite
+from trajens.sampling import auditing, marks
 from trajens.sampling.blocks import Blocks
 from trajens.sampling.devices import Sampler
 from trajens.sampling.footprint import require_room
 from trajens.sampling.measure import examples_per_measurement
-from trajens.sampling.recording import record, total
+from trajens.sampling.recording import REASONS, record, total
 from trajens.sampling.sampler import State, state_like
 from trajens.sampling.settings import MAX_EPOCHS, Observable, Settings, default_burn_in
 from trajens.scan import Scan
@@ -54,8 +53,8 @@ class Run:
     records : dict of arrays (chains, records)
         ``epoch``; ``loss`` per model on fresh data (or all of it) at that epoch, its sampling error ``loss_error``;
         and over the epochs since the record before: ``loss_deciding`` (the paper's estimate), ``acceptance``,
-        ``batch_size``; ``data_used``, ``data_measured`` and ``data_audited`` (examples times models evaluated so far, to
-        decide, measure and audit); ``tilt_error`` (the audited error of s, NaN where there was no audit) and
+        ``batch_size``; ``data_used``, ``data_measured`` and ``data_audited`` (examples times models evaluated so far,
+        to decide, measure and audit); ``tilt_error`` (the audited error of s, NaN where there was no audit) and
         ``tilt_weight`` (its weight); ``weight_rms`` (at that epoch), ``s``, the counts of every reason for a decision,
         and the records of one's own.
     """
@@ -224,7 +223,7 @@ def sample(
     plan = marks.planned(epochs, settings.burn_in, records)
     require_valid(target.schedule, plan)
     with directory or nullcontext():
-        run = None if directory is None or not directory.resume else _restored(target, settings, directory)
+        run = None if directory is None or not directory.resume else restored(target, settings, directory)
         sampler = None
         if run is None:
             sampler = Sampler(target, settings)
@@ -261,13 +260,14 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     log.save(now)
     records = {name: values[:, : now.recorded] for name, values in log.records.items()}
     warn_if_not_finite(records, num_records(run.records))
+    _warn_of_tilt(records, run.settings)
     return replace(run, standing=now, records=records, kept=log.history(now.recorded))
 
 
 def _standings(now: Standing, sampler: Sampler, log: Logbook, stop: Callable[[], bool] | None) -> Iterator[Standing]:
     """Where a run stands after every block and after every record."""
     blocks, began = Blocks(sampler.program), time.perf_counter() - now.seconds
-    auditor = Auditor(sampler, now.marks)
+    auditor = auditing.Auditor(sampler, now.marks)
     for mark in now.marks[now.recorded :]:
         is_stopped = False
         while now.epoch < mark and not is_stopped:
@@ -292,7 +292,7 @@ def _advanced(now: Standing, sampler: Sampler, blocks: Blocks, mark: int) -> Sta
     return replace(now, state=state, epoch=epoch, pending=pending)
 
 
-def _recorded(now: Standing, sampler: Sampler, auditor: Auditor, log: Logbook) -> Standing:
+def _recorded(now: Standing, sampler: Sampler, auditor: auditing.Auditor, log: Logbook) -> Standing:
     """Measure and audit at a mark, write it down and count from 0 again."""
     pending, target, used = now.pending, sampler.target, log.used
     assert pending is not None
@@ -304,11 +304,50 @@ def _recorded(now: Standing, sampler: Sampler, auditor: Auditor, log: Logbook) -
     return replace(now, state=state, recorded=now.recorded + 1, pending=None)
 
 
-def _restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
+def audit(run: Run, proposals: int = auditing.PROPOSALS, examples: int | None = None) -> auditing.Audit:
+    """How far the decisions of a run are from detailed balance, and so how far its s is from the one asked for.
+
+    Proposals are made from its last paths as the sampler would make them, and decided many times on batches that are
+    drawn from all loss differences; see `trajens.acceptance.audit`. Nothing of the run is changed.
+
+    Parameters
+    ----------
+    run : Run
+    proposals : int
+        In all chains together, at least one of each.
+    examples : int, optional
+        Evaluated for each; default eight batches, 1024 at least and 8192 at most, or all.
+
+    Returns
+    -------
+    Audit
+        With ``tilt_error``, ``tilt_error_stderr`` and ``s_effective``.
+    """
+    sampler = Sampler(run.target, run.settings)
+    return auditing.audit(sampler, sampler.place(run.state), proposals, examples)
+
+
+def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
     """The run in a directory, or None if nothing was saved there yet."""
     like = single(state_like)(settings.program(target), settings.chains, target.problem.dim)
     found = directory.restore(like, lambda: identity_of(target, settings), witness_of(target.problem))
     return None if found is None else Run(target, settings, *found, None, directory)
+
+
+def _warn_of_tilt(records: Records, settings: Settings) -> None:
+    """A RuntimeWarning if the audits after burn-in find more than the tolerance."""
+    tolerance = getattr(settings.acceptance, "tolerance", None)
+    if tolerance is None or not has_summary(records, settings.burn_in):
+        return
+    found = summarise(records, settings.burn_in, REASONS)
+    beta, error = found["tilt_error"], found["tilt_error_stderr"]
+    if abs(beta) - 2 * error > tolerance:
+        warnings.warn(
+            f"the run samples an s that is off by {beta:+.1%} +- {error:.1%}, more than the tolerance of "
+            f"{tolerance:.1%}; give it a longer burn-in, in which batches are planned, or a smaller tolerance.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 @contextmanager

@@ -9,14 +9,14 @@ e = 0 is detailed balance. To first order in e the law that is sampled is pi (1 
 
     sum_x' phi(x, x') (h(x) - h(x') + e(x, x')) = 0,   phi the flux of accepted moves,
 
-the normal equation of a least-squares fit of -e by differences of h, weighted with the flux. In the direction h = -beta s L, a law
-of another s, that is a regression of e on Delta:
+the normal equation of a least-squares fit of -e by differences of h, weighted with the flux. In the direction h =
+-beta s L, a law of another s, that is a regression of e on Delta:
 
     beta = sum phi e Delta / sum phi Delta^2,   s_eff = s (1 + beta).
 
-The flux of a pair is the same in both directions, so each may be counted with the weights 1 / (1 + exp(+-Delta)) that keep all
-terms bounded: with a = A / (1 + exp(Delta)) and a' = A' / (1 + exp(-Delta)), phi e is a - a' and phi is (a + a') / 2.
-It is linear in A and A', so that few batches per proposal make noise, but no bias.
+The flux of a pair is the same in both directions, so each may be counted with the weights 1 / (1 + exp(+-Delta)) that
+keep all terms bounded: with a = A / (1 + exp(Delta)) and a' = A' / (1 + exp(-Delta)), phi e is a - a' and phi is
+(a + a') / 2. It is linear in A and A', so that few batches per proposal make noise, but no bias.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Balance(NamedTuple):
     weight: np.ndarray
 
     def slope(self) -> tuple[float, float]:
-        """beta and its standard error over proposals; NaN where no proposal has a weight."""
+        """The slope beta and its standard error over proposals; NaN where no proposal has a weight."""
         total = self.weight.sum()
         if not total > 0:
             return float("nan"), float("nan")
@@ -197,7 +197,7 @@ def _take(test: AcceptanceTest, size: int, given: _Given, seen: _Seen, values: j
         return _Answer(is_over, verdict.is_passed & ~is_over, jnp.where(is_over, verdict.is_accepted, 1.0))
 
     known = given.s, given.log_ratio, given.distance, moments, seen.past, seen.stage
-    answer = jax.tree.map(jnp.asarray, jax.vmap(look)(given.entries, given.words, *known))
+    answer = jax.vmap(look)(given.entries, jnp.asarray(given.words), *known)
     is_passed, is_over = answer.is_passed & ~seen.is_over, answer.is_over & ~seen.is_over
     # What passes a stage with some probability goes on with it, and reads on with it.
     read = seen.read + jnp.where(seen.is_over, 0.0, seen.chance * chunk.n)

@@ -4,8 +4,8 @@
 
 A test never learns how the proposal was made. It sees running moments of Delta_i on a growing minibatch and
 decides with the random words it is handed; it may remember a little of every model to plan its batches: `init`,
-`decide(state, evidence, words)`, `learn`. A test may have several stages, each with examples of its own: what passes one
-goes on to the next.
+`decide(state, evidence, words)`, `learn`. A test may have several stages, each with examples of its own: what passes
+one goes on to the next.
 """
 
 from __future__ import annotations

@@ -14,15 +14,17 @@ the test keeps a running mean v of the variance of past loss differences, takes
 and decides with whatever rho comes out, so nothing selects batches by their outcome. The plan adapts during
 burn-in and is frozen after it: averages are taken with a fixed kernel.
 
-Stages. Delta = sum_j lambda_j Delta; stage j tests lambda_j Delta on examples of its own, and a proposal is accepted when
-all stages say yes. For normal noise their estimates are independent and each has A_j(Delta) = exp(lambda_j Delta)
-A_j(-Delta), so the product is detailed balanced; a hopeless proposal is refused after the first few examples.
+Stages. Delta = sum_j lambda_j Delta; stage j tests lambda_j Delta on examples of its own, and a proposal is accepted
+when all stages say yes. For normal noise their estimates are independent and each has A_j(Delta) = exp(lambda_j Delta)
+A_j(-Delta), so the product is detailed balanced; a hopeless proposal is refused after the first few examples. Where the
+first stage would be less than half a chunk, all of Delta is tested at once.
 
 Tolerance. Means of few heavy-tailed differences are not normal. How far the decisions are from detailed balance is
-audited (`trajens.acceptance.audit`), and the plan takes the larger of the b that noise asks for and the b at which the error of
-s is within the tolerance. Part of that error is of the fourth cumulant, with opposite signs for the sample variance and for the
-true one; `mix` of the way from the former towards an estimate that is independent of the batch, v |theta' - theta|^2 over its
-mean, cancels it where that estimate is good, which the audit finds out.
+audited (`trajens.acceptance.audit`), and the plan takes the larger of the b that noise asks for and the b at which the
+error of s is within the tolerance. Part of that error is of the fourth cumulant, with opposite signs for the sample
+variance and for the true one. A part `mix` of the variance can be taken from what does not depend on the batch, the
+running mean times |theta' - theta|^2 over its own mean, which cancels that error where it is a good estimate: the audit
+finds out. All of it is the same for a step and for its reverse.
 """
 
 from __future__ import annotations
@@ -150,13 +152,23 @@ class Penalty(AcceptanceTest):
 
     def planned_batch(self, state: Plan, s: jax.Array, size: int, stage: jax.Array | int = 0) -> jax.Array:
         """Examples to take in a stage before deciding."""
-        variance = s**2 * state.variance
-        wanted = size * variance / (size * state.rho**2 + variance)
-        share = self._of_stage([share for _, share in STAGES[self.stages]], stage)
-        # A model without a past takes a fixed pilot batch: any b is valid as long as it does not depend on the data.
         chunk = self.chunk_size(size)
-        chunks = jnp.where(state.seen > 0, jnp.ceil(share * wanted / chunk), _PILOT_CHUNKS).astype(jnp.int32)
+        share = self._of_stage([share for _, share in STAGES[self.stages]], stage)
+        share = jnp.where(self._is_undivided(state, s, size), 1.0, share)
+        # A model without a past takes a fixed pilot batch: any b is valid as long as it does not depend on the data.
+        planned = jnp.ceil(share * self._wanted(state, s, size) / chunk)
+        chunks = jnp.where(state.seen > 0, planned, _PILOT_CHUNKS).astype(jnp.int32)
         return jnp.clip(chunks * chunk, chunk, size)
+
+    def _wanted(self, state: Plan, s: jax.Array, size: int) -> jax.Array:
+        """The b of the plan, before it is divided into stages and chunks."""
+        variance = s**2 * state.variance
+        return size * variance / (size * state.rho**2 + variance)
+
+    def _is_undivided(self, state: Plan, s: jax.Array, size: int) -> jax.Array:
+        """Whether the first stage would be so small that it is not worth a chunk of its own."""
+        first = STAGES[self.stages][0][1] * self._wanted(state, s, size)
+        return (state.seen > 0) & (first < self.chunk_size(size) / 2)
 
     def decide(self, state: Any, evidence: Evidence, words: jax.Array) -> Verdict:
         is_ready, log_chance, is_last = self.judge(state, evidence)
@@ -169,6 +181,8 @@ class Penalty(AcceptanceTest):
         left = [sum(parts[j:]) for j in range(self.stages)]
         # With all data at hand, what is left of Delta is tested at once.
         is_last = evidence.is_complete | (jnp.asarray(evidence.stage) == self.stages - 1)
+        if self.plan:
+            is_last |= self._is_undivided(state, evidence.s, evidence.size)
         part = jnp.where(is_last, self._of_stage(left, evidence.stage), self._of_stage(parts, evidence.stage))
         mix = self._mix(state)
         rho2 = part**2 * self._noise(state, evidence, mix)
@@ -184,7 +198,8 @@ class Penalty(AcceptanceTest):
     def most_examples(self, state: Any, s: jax.Array, size: int) -> Any:
         if not self.plan:
             return super().most_examples(state, s, size)
-        return sum(self.planned_batch(state, s, size, stage) for stage in range(self.stages))
+        stages = [self.planned_batch(state, s, size, stage) for stage in range(self.stages)]
+        return jnp.minimum(jnp.where(self._is_undivided(state, s, size), stages[0], sum(stages)), size)
 
     def _noise(self, state: Any, evidence: Evidence, mix: jax.Array | float) -> jax.Array:
         """Var(Delta*), its S^2 mixed with what the means expect of so large a step."""

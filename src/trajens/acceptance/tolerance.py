@@ -1,8 +1,8 @@
 """Plans within a tolerance: of those whose audited error of s is small enough, the one that moves furthest per example.
 
-The error falls fast with the batch, so its size is looked for on a ladder of noise levels rho, a factor sqrt(2) apart, for the
-sample variance and for the mixed one. A level counts as within the tolerance if |beta| plus its standard error is, and the
-next one too: an error that only changes its sign there is not small.
+The error falls fast with the batch, so its size is looked for on a ladder of noise levels rho, a factor sqrt(2) apart,
+for the sample variance and for the mixed one. A level counts as within the tolerance if |beta| plus its standard error
+is, and the next one too: an error that only changes its sign there is not small.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Level(NamedTuple):
 def within_tolerance(
     test: Penalty, chunk: int, entries: Any, looked: Looked, tolerance: float, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """The noise rho and the mix of the best plan; `entries` (proposals,) are those the proposals would be decided with."""
-    found = []
+    """The noise rho and the mix of the best plan; the proposals would be decided with `entries` (proposals,)."""
+    found: list[tuple[Level, float]] = []
     for mix in MIXES:
         best = max((level.gain for level, _ in found), default=0.0)
         level = _largest(_ladder(test, chunk, entries, looked, mix, rng, tolerance, best), tolerance)

@@ -1,8 +1,9 @@
 """Audits of a run: when they are due, what they cost, what they find, and what is planned after them.
 
-At most a fiftieth of the data goes into audits. In burn-in they are made at an eighth, a quarter, a half and all of it, and the
-acceptance test may plan by them; after it whenever there is enough to spend, and nothing is changed by them. All
-of it is a function of the state and of what was counted, so that a run that is resumed is audited at the same epochs.
+At most a fiftieth of the data goes into audits. In burn-in they are made at an eighth, a quarter, a half and all of it,
+and the acceptance test may plan by them; after it whenever there is enough to spend, and nothing is changed by them.
+All of it is a function of the state and of what was counted, so that a run that is resumed is audited at the same
+epochs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from trajens.acceptance import AcceptanceTest
 from trajens.acceptance.audit import Acceptances, Looked, acceptances, balance
 from trajens.moves.base import Site
+from trajens.precision import single
 from trajens.sampling.devices import Sampler
 from trajens.sampling.memory import entries_at
 from trajens.sampling.recording import Terms
@@ -28,7 +30,10 @@ SHARE = 0.02
 ANNEALING_TOLERANCE = 0.1
 """What a plan may be off by while s still rises, unless the tolerance is larger."""
 
-_PROPOSALS, _PLANNING, _LEAST = 256, 1024, 64
+PROPOSALS = 256
+"""Looked at in an audit, of all chains together."""
+
+_PLANNING, _LEAST = 1024, 64
 _EXAMPLES, _FEW, _MOST = 8, 1024, 8192
 _BATCHES = 2**13
 _EARLY = (1 / 8, 1 / 4, 1 / 2, 1.0)
@@ -79,6 +84,7 @@ class Look(NamedTuple):
     entries: Any
 
 
+@single
 def largest_batch(sampler: Sampler, state: State) -> int:
     """The most examples that a decision reads as things stand."""
     program = sampler.program
@@ -93,6 +99,7 @@ def examples_per_proposal(size: int, batch: int) -> int:
     return min(size, max(_FEW, min(_MOST, _EXAMPLES * batch)))
 
 
+@single
 def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: int) -> Look:
     """`proposals` proposals of every chain with the differences of `examples` examples."""
     found = sampler.look_at(state, epoch, proposals, examples)
@@ -113,7 +120,7 @@ def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: i
     )
 
 
-def audit(sampler: Sampler, state: State, proposals: int = _PROPOSALS, examples: int | None = None) -> Audit:
+def audit(sampler: Sampler, state: State, proposals: int = PROPOSALS, examples: int | None = None) -> Audit:
     """An audit of a state: `proposals` proposals or a few more, at least one of every chain."""
     chains = sampler.settings.chains
     if examples is None:
@@ -178,9 +185,9 @@ class Auditor:
             # Deciding on resampled batches costs little beside a network, but not beside a few parameters.
             batches = _BATCHES * (2 * len(_EARLY) if is_early else 1)
             budget -= batches * batch * min(1.0, 32 / dim) / chains
-        wanted = -(-(_PLANNING if is_early else _PROPOSALS) // chains)
+        wanted = -(-(_PLANNING if is_early else PROPOSALS) // chains)
         proposals = min(wanted, int(max(budget, 0.0) / examples))
-        least = _LEAST if is_early else _PROPOSALS
+        least = _LEAST if is_early else PROPOSALS
         return (proposals if proposals * chains >= least else 0), examples
 
     def _tolerance(self, epoch: int) -> float | None:
@@ -200,6 +207,7 @@ class Auditor:
         return Terms(np.where(weight > 0, error / np.where(weight > 0, weight, 1.0), np.nan), weight, evaluations)
 
 
+@single
 def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None, rng: np.random.Generator) -> State:
     """The state with plans within the tolerance, one for every s and kind of move."""
     plan = sampler.program.acceptance.plan_within
@@ -220,6 +228,7 @@ def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None,
     return sampler.with_memory(state, memory)
 
 
+@single
 def _acceptances(sampler: Sampler, seen: Look, rng: np.random.Generator) -> Acceptances:
     program = sampler.program
     return acceptances(program.acceptance, program.chunk, seen.entries, seen.looked, rng, _BATCHES)

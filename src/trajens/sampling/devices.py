@@ -124,6 +124,7 @@ class Sampler:
         # JAX sorts dictionaries; records keep the order they were asked for in.
         return here._replace(observed={name: here.observed[name] for name, _ in observe})
 
+    @single
     def look_at(self, state: State, epoch: int, proposals: int, examples: int) -> Proposed:
         """Proposals as `advance` would make them and their loss differences, for an audit; nothing is changed."""
         size = self.program.size
@@ -137,8 +138,9 @@ class Sampler:
         """A state with another memory of the acceptance test, (chains, kinds, tau)."""
         return state._replace(acceptance=jax.device_put(memory, self._by_chain))
 
+    @single
     def s_at(self, epoch: int) -> np.ndarray:
-        """s of every chain at an epoch."""
+        """The s of every chain at an epoch."""
         tilt = 1.0 if self.target.schedule is None else float(self.target.schedule(jnp.int32(epoch)))
         return self.target.s_of_chains(self.settings.chains) * np.float32(tilt)
 

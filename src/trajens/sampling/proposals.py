@@ -1,7 +1,7 @@
 """Proposals as the sampler makes them, with the loss differences of many examples: what an audit looks at.
 
-Nothing here enters a decision. The proposals have random numbers of their own, so that looking at them leaves a run as it
-is.
+Nothing here enters a decision. The proposals have random numbers of their own, so that looking at them leaves a run as
+it is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Proposed(NamedTuple):
 def propose_and_look(
     program: Program, inputs: Inputs, state: State, epoch: jax.Array, proposals: int, examples: int
 ) -> Proposed:
-    """`proposals` proposals of every chain at `epoch`, and their loss differences on `examples` examples drawn afresh."""
+    """Proposals of every chain at `epoch`, and their loss differences on `examples` examples drawn afresh."""
     chains, tau, dim = state.path.shape
     of_chain = fold_in(state.key, jnp.broadcast_to(epoch, (chains,)))
     pair = words(of_chain, Purpose.AUDIT, 2 * proposals).reshape(chains, proposals, 2)
@@ -59,7 +59,7 @@ def propose_and_look(
 
     def look(start: jax.Array) -> jax.Array:
         positions = jnp.broadcast_to(jnp.minimum(start + jnp.arange(m), program.size - 1), (chains, proposals, m))
-        # In an order of its own for every proposal, also of all data: batches of one are independent of those of another.
+        # In an order of its own for every proposal, also of all data: then their batches are independent.
         indices = permute(order, positions, program.size)
         flat = jnp.repeat(indices.reshape(-1, m), program.span, axis=0)
         losses = losses_of_pairs(program.loss, inputs.data, pairs, flat, is_changed.reshape(-1))
