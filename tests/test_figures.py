@@ -216,7 +216,7 @@ def test_unknown_scale_is_refused(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_refused_before_sampling(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(tj.InputError, match="out must be a folder"):
+    with pytest.raises(tj.StorageError, match="must be written, got File exists"):
         figure_1c(tmp_path / "file")
 
 
