@@ -297,7 +297,8 @@ def _recorded(now: Standing, sampler: Sampler, auditor: auditing.Auditor, log: L
     pending, target, used = now.pending, sampler.target, log.used
     assert pending is not None
     so_far = float(np.mean(pending.evaluations + used.data))
-    state, audited = auditor.at(now.state, now.epoch, so_far, float(np.mean(used.audited)))
+    is_first = not log.is_audited(sampler.settings.burn_in)
+    state, audited = auditor.at(now.state, now.epoch, so_far, float(np.mean(used.audited)), is_first)
     examples = examples_per_measurement(target.problem.size, target.tau, float(np.mean(pending.evaluations)))
     measured = sampler.measure_at(now.state, now.epoch, examples)
     log.add(now.recorded, record(now.epoch, pending, measured, examples, audited, target, used), now.state.path)

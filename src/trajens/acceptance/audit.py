@@ -31,9 +31,10 @@ import numpy as np
 from trajens.acceptance.base import AcceptanceTest, Evidence, Past
 from trajens.acceptance.moments import Moments, merge, moments_of, no_moments
 
-BATCHES = 2**15
-_NUMBERS, _LANES, _LOOKS_EVERY = 2**23, 2**13, 16
-"""Batches that are drawn for an estimate, the most loss differences in all of them, and batches decided at once."""
+ORDERS = 8
+"""Times that the differences of a proposal are divided into batches, each time in another order."""
+
+_LANES, _LOOKS_EVERY = 2**13, 16
 
 
 class Looked(NamedTuple):
@@ -57,6 +58,10 @@ class Acceptances(NamedTuple):
     forward: np.ndarray
     reverse: np.ndarray
     examples: np.ndarray
+
+    def plus(self, other: Acceptances) -> Acceptances:
+        """The mean of two estimates of the same proposals, made with as many orders each."""
+        return Acceptances(self.delta, *(0.5 * (a + b) for a, b in zip(self[1:], other[1:], strict=True)))
 
 
 class Balance(NamedTuple):
@@ -85,7 +90,7 @@ def balance(found: Acceptances) -> Balance:
 
 
 def acceptances(
-    test: AcceptanceTest, chunk: int, entries: Any, looked: Looked, rng: np.random.Generator, batches: int = BATCHES
+    test: AcceptanceTest, chunk: int, entries: Any, looked: Looked, rng: np.random.Generator, orders: int = ORDERS
 ) -> Acceptances:
     """What `test` would do, with `entries` (proposals,) in memory, if the examples looked at were all there are.
 
@@ -95,7 +100,6 @@ def acceptances(
     bound = np.asarray(test.most_examples(entries, jnp.asarray(looked.s), size))
     room = int(min(size, -(-int(np.max(bound)) // chunk) * chunk))
     per_order = size // room
-    orders = max(1, min(batches, _NUMBERS // room) // (proposals * per_order))
     total = np.zeros((3, proposals))
     for _ in range(orders):
         # Batches of one permutation have no example in common, so that their means scatter less than those of others.

@@ -18,9 +18,10 @@ from trajens.acceptance.penalty import Penalty
 MIXES = (0.0, 0.6)
 """Parts of the variance that may be taken from the means; 0.6 cancels what the fourth cumulant does."""
 
-BATCHES = 2**14
 LEVELS = 10
 _STEP = math.sqrt(2.0)
+_FEWEST, _MOST = 4, 64
+"""Orders that batches are drawn in: more where it is open whether an error is within the tolerance."""
 
 
 class Level(NamedTuple):
@@ -64,13 +65,22 @@ def _ladder(
     for k in range(LEVELS):
         rho = test.rho * _STEP**-k
         plan = entries._replace(rho=np.full_like(entries.rho, rho), mix=np.full_like(entries.mix, mix))
-        found = acceptances(test, chunk, plan, looked, rng, BATCHES)
-        beta, error = balance(found).slope()
-        levels.append(Level(rho, abs(beta) + error, gain(found, looked)))
+        levels.append(_level(test, chunk, plan, looked, rng, tolerance))
         is_small = [level.bound <= tolerance for level in levels[-2:]]
         if (len(is_small) == 2 and all(is_small)) or levels[-1].gain < best:
             break
     return levels
+
+
+def _level(test: Penalty, chunk: int, plan: Any, looked: Looked, rng: np.random.Generator, tolerance: float) -> Level:
+    """A plan, looked at until its error is surely larger or surely smaller than the tolerance, or long enough."""
+    orders, found = _FEWEST, acceptances(test, chunk, plan, looked, rng, _FEWEST)
+    beta, error = balance(found).slope()
+    while orders < _MOST and abs(beta) - 2 * error <= tolerance < abs(beta) + error:
+        found = found.plus(acceptances(test, chunk, plan, looked, rng, orders))
+        beta, error = balance(found).slope()
+        orders *= 2
+    return Level(float(plan.rho[0]), abs(beta) + error, gain(found, looked))
 
 
 def gain(found: Acceptances, looked: Looked) -> float:

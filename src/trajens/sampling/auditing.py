@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.acceptance import AcceptanceTest
-from trajens.acceptance.audit import Acceptances, Looked, acceptances, balance
+from trajens.acceptance.audit import ORDERS, Acceptances, Looked, acceptances, balance
 from trajens.moves.base import Site
 from trajens.precision import single
 from trajens.sampling.devices import Sampler
@@ -35,10 +35,11 @@ PROPOSALS = 256
 
 _PLANNING, _LEAST = 1024, 64
 _EXAMPLES, _FEW, _MOST = 8, 1024, 8192
-_BATCHES = 2**13
 _EARLY = (1 / 8, 1 / 4, 1 / 2, 1.0)
 _GROUPS = 8
 _SEED = 0xA0D17
+_LEVELS, _CHEAP = 8, 4
+"""Plans that are tried, about, and parameters whose losses cost as much as a resampled one."""
 
 
 @dataclass(frozen=True)
@@ -153,10 +154,10 @@ class Auditor:
         due = (int(early[np.argmin(np.abs(early - part * burn_in))]) for part in _EARLY) if len(early) else ()
         self._planning = frozenset(due)
 
-    def at(self, state: State, epoch: int, used: float, audited: float) -> tuple[State, Terms | None]:
+    def at(self, state: State, epoch: int, used: float, audited: float, is_first: bool) -> tuple[State, Terms | None]:
         """The audit at a record, if one is due, and the state with what was planned by it.
 
-        `used` and `audited` are evaluations per chain so far, to decide and to audit.
+        `used` and `audited` are evaluations per chain so far, to decide and to audit; `is_first`: none since burn-in.
         """
         settings = self._sampler.settings
         if settings.acceptance.takes_all_data:
@@ -164,7 +165,7 @@ class Auditor:
         is_early = epoch <= settings.burn_in
         if is_early and epoch not in self._planning:
             return state, None
-        proposals, examples = self._affordable(state, epoch, SHARE * used - audited)
+        proposals, examples = self._affordable(state, epoch, SHARE * used - audited, is_first)
         if proposals == 0:
             return state, None
         seen = look(self._sampler, state, epoch, proposals, examples)
@@ -174,20 +175,21 @@ class Auditor:
             state = planned(self._sampler, state, seen, self._tolerance(epoch), rng)
         return state, terms
 
-    def _affordable(self, state: State, epoch: int, budget: float) -> tuple[int, int]:
+    def _affordable(self, state: State, epoch: int, budget: float, is_first: bool) -> tuple[int, int]:
         """Proposals of every chain, 0 if there is not enough to spend, and examples of each."""
         sampler = self._sampler
         chains, dim = sampler.settings.chains, sampler.target.problem.dim
         batch = largest_batch(sampler, state)
         examples = examples_per_proposal(sampler.program.size, batch)
-        is_early, is_last = epoch <= sampler.settings.burn_in, epoch == sampler.settings.burn_in
-        if not is_last:
+        is_early = epoch <= sampler.settings.burn_in
+        is_needed = epoch == sampler.settings.burn_in or (is_first and not is_early)
+        cost = float(examples)
+        if not is_needed:
             # Deciding on resampled batches costs little beside a network, but not beside a few parameters.
-            batches = _BATCHES * (2 * len(_EARLY) if is_early else 1)
-            budget -= batches * batch * min(1.0, 32 / dim) / chains
+            cost *= 1 + (_LEVELS if is_early else 1) * ORDERS * min(1.0, _CHEAP / dim)
         wanted = -(-(_PLANNING if is_early else PROPOSALS) // chains)
-        proposals = min(wanted, int(max(budget, 0.0) / examples))
-        least = _LEAST if is_early else PROPOSALS
+        proposals = min(wanted, int(max(budget, 0.0) / cost))
+        least = _LEAST if is_early or is_needed else PROPOSALS
         return (proposals if proposals * chains >= least else 0), examples
 
     def _tolerance(self, epoch: int) -> float | None:
@@ -231,7 +233,7 @@ def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None,
 @single
 def _acceptances(sampler: Sampler, seen: Look, rng: np.random.Generator) -> Acceptances:
     program = sampler.program
-    return acceptances(program.acceptance, program.chunk, seen.entries, seen.looked, rng, _BATCHES)
+    return acceptances(program.acceptance, program.chunk, seen.entries, seen.looked, rng)
 
 
 def _groups(s: np.ndarray) -> list[np.ndarray]:
