@@ -38,7 +38,10 @@ _LANES, _LOOKS_EVERY = 2**13, 16
 
 
 class Looked(NamedTuple):
-    """Proposals (proposals,) with loss differences (proposals, examples), on the host; see `Evidence`."""
+    """Proposals (proposals,) with loss differences (proposals, examples), on the host; see `Evidence`.
+
+    `distance` is |theta' - theta|^2 of all models that change.
+    """
 
     s: np.ndarray
     log_ratio: np.ndarray
@@ -100,15 +103,18 @@ def acceptances(
     bound = np.asarray(test.most_examples(entries, jnp.asarray(looked.s), size))
     room = int(min(size, -(-int(np.max(bound)) // chunk) * chunk))
     per_order = size // room
-    total = np.zeros((3, proposals))
-    for _ in range(orders):
+    total, left = np.zeros((3, proposals)), orders
+    while left > 0:
         # Batches of one permutation have no example in common, so that their means scatter less than those of others.
-        values = looked.differences[:, rng.permutation(size)[: per_order * room]].reshape(-1, room)
-        copies = np.repeat(np.arange(proposals), per_order)
+        some = min(left, max(1, _LANES // (proposals * per_order)))
+        columns = np.concatenate([rng.permutation(size)[: per_order * room] for _ in range(some)])
+        values = np.take(looked.differences, columns, axis=1).reshape(-1, room)
+        copies = np.repeat(np.arange(proposals), some * per_order)
         for begin in range(0, len(values), _LANES):
             these = slice(begin, begin + _LANES)
             found = _decided(test, chunk, size, entries, looked, copies[these], values[these], rng)
             total += [np.bincount(copies[these], column, proposals) for column in found]
+        left -= some
     forward, reverse, read = total / (orders * per_order)
     return Acceptances(looked.delta, forward, reverse, read)
 
@@ -133,7 +139,6 @@ def _decided(
         jax.tree.map(both, entries),
         both(looked.s),
         both(looked.log_ratio) * np.repeat(np.array([1, -1], np.float32), _LANES),
-        both(looked.distance),
         np.tile(rng.integers(0, 2**32, (_LANES, test.num_words), np.uint32), (2, 1)),
     )
     seen = _begin(test, 2 * _LANES)
@@ -152,7 +157,6 @@ class _Given(NamedTuple):
     entries: Any
     s: np.ndarray
     log_ratio: np.ndarray
-    distance: np.ndarray
     words: np.ndarray
 
 
@@ -190,8 +194,8 @@ def _take(test: AcceptanceTest, size: int, given: _Given, seen: _Seen, values: j
     moments = merge(seen.moments, chunk)
 
     def look(entry: Any, words: jax.Array, *known: Any) -> _Answer:
-        s, log_ratio, distance, moments, past, stage = known
-        evidence = Evidence(moments, s, log_ratio, size, distance, past, stage)
+        s, log_ratio, moments, past, stage = known
+        evidence = Evidence(moments, s, log_ratio, size, past, stage)
         judgement = test.judge(entry, evidence)
         if judgement is not None:
             is_over = judgement.is_ready & judgement.is_last
@@ -200,7 +204,7 @@ def _take(test: AcceptanceTest, size: int, given: _Given, seen: _Seen, values: j
         is_over = verdict.is_decided | evidence.is_complete
         return _Answer(is_over, verdict.is_passed & ~is_over, jnp.where(is_over, verdict.is_accepted, 1.0))
 
-    known = given.s, given.log_ratio, given.distance, moments, seen.past, seen.stage
+    known = given.s, given.log_ratio, moments, seen.past, seen.stage
     answer = jax.vmap(look)(given.entries, jnp.asarray(given.words), *known)
     is_passed, is_over = answer.is_passed & ~seen.is_over, answer.is_over & ~seen.is_over
     # What passes a stage with some probability goes on with it, and reads on with it.

@@ -58,9 +58,8 @@ class Past(NamedTuple):
 class Evidence(NamedTuple):
     """What is known of Delta after b of `size` examples drawn without replacement.
 
-    `moments` are those of the loss differences l_i' - l_i, without s; `log_ratio` is what the move adds to Delta;
-    `distance` is |theta' - theta|^2 of all models that change. In a later stage `moments` are of its own examples, and
-    with the mean m of those
+    `moments` are those of the loss differences l_i' - l_i, without s; `log_ratio` is what the move adds to Delta.
+    In a later stage `moments` are of its own examples, and with the mean m of those
 
         Delta* = -s ((N - B) m + B M) / N,   Var(Delta*) = (1 - B/N)^2 S^2 (1/b - 1/(N - B)),
 
@@ -71,7 +70,6 @@ class Evidence(NamedTuple):
     s: jax.Array
     log_ratio: jax.Array
     size: int
-    distance: jax.Array | float = 0.0
     past: Past | None = None
     stage: jax.Array | int = 0
 
@@ -113,12 +111,9 @@ class Evidence(NamedTuple):
         """Whether every example has been seen."""
         return self.seen >= self.size
 
-    def noise(self, finite_population: bool = True, variance: jax.Array | None = None) -> jax.Array:
-        """rho^2 = Var(Delta*), in a first stage (S^2 / b) (1 - b/N); the paper leaves the last factor out.
-
-        `variance` is used in place of the sample variance S^2, where it is given.
-        """
-        rho2 = (self.variance if variance is None else variance) / jnp.maximum(self.b, 1)
+    def noise(self, finite_population: bool = True) -> jax.Array:
+        """rho^2 = Var(Delta*), in a first stage (S^2 / b) (1 - b/N); the paper leaves the last factor out."""
+        rho2 = self.variance / jnp.maximum(self.b, 1)
         if not finite_population:
             return rho2
         # A rounded quotient b / N would leave a tiny negative variance at b = N.

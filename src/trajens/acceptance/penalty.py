@@ -14,17 +14,14 @@ the test keeps a running mean v of the variance of past loss differences, takes
 and decides with whatever rho comes out, so nothing selects batches by their outcome. The plan adapts during
 burn-in and is frozen after it: averages are taken with a fixed kernel.
 
-Stages. Delta = sum_j lambda_j Delta; stage j tests lambda_j Delta on examples of its own, and a proposal is accepted
-when all stages say yes. For normal noise their estimates are independent and each has A_j(Delta) = exp(lambda_j Delta)
-A_j(-Delta), so the product is detailed balanced; a hopeless proposal is refused after the first few examples. Where the
-first stage would be less than half a chunk, all of Delta is tested at once.
+Stages. Delta = lambda Delta + (1 - lambda) Delta; a first stage tests lambda Delta on lambda b examples, a second one
+the rest on b others, and a proposal is accepted when both say yes. For normal noise their estimates are independent and
+each has A_j(Delta) = exp(lambda_j Delta) A_j(-Delta), so the product is detailed balanced; a hopeless proposal is
+refused after the first few examples. Where the first stage would be less than half a chunk, all is tested at once.
 
 Tolerance. Means of few heavy-tailed differences are not normal. How far the decisions are from detailed balance is
 audited (`trajens.acceptance.audit`), and the plan takes the larger of the b that noise asks for and the b at which the
-error of s is within the tolerance. Part of that error is of the fourth cumulant, with opposite signs for the sample
-variance and for the true one. A part `mix` of the variance can be taken from what does not depend on the batch, the
-running mean times |theta' - theta|^2 over its own mean, which cancels that error where it is a good estimate: the audit
-finds out. All of it is the same for a step and for its reverse.
+error of s is within the tolerance (`trajens.acceptance.tolerance`).
 """
 
 from __future__ import annotations
@@ -57,8 +54,8 @@ RHO_LARGEST = 2.38
 RHO_FIXED, RHO_UNAUDITED = 1.35, 1.0
 """Noise without a tolerance, and noise until an audit allows more."""
 
-STAGES: dict[int, tuple[tuple[float, float], ...]] = {1: ((1.0, 1.0),), 2: ((0.25, 0.25), (0.75, 1.0))}
-"""Of every number of stages: the parts lambda_j of Delta, and the examples of each stage in units of b."""
+FIRST = 0.3
+"""lambda, the part of Delta that a first stage tests, with so large a part of b."""
 
 _RATE = 0.01
 _PILOT_CHUNKS = 4
@@ -67,15 +64,14 @@ _PILOT_CHUNKS = 4
 class Plan(NamedTuple):
     """What a plan is made of, per kind of move and model.
 
-    Running means of the variance of loss differences, without s, and of |theta' - theta|^2, and how many were averaged;
-    the noise rho that is aimed at, and the part `mix` of the variance that is taken from the means.
+    Running mean of the variance of loss differences, without s, and how many were averaged; the noise rho that is aimed
+    at, and the part lambda of Delta that is tested first.
     """
 
     variance: jax.Array
-    distance: jax.Array
     seen: jax.Array
     rho: jax.Array
-    mix: jax.Array
+    first: jax.Array
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,8 @@ class Penalty(AcceptanceTest):
         Largest audited error of s: the run samples the law of s (1 + error). Batches are made larger than rho asks
         for until it is kept. None keeps rho as it is.
     stages : 1 or 2
-        With two, a quarter of Delta is tested on a fifth of the examples first: hopeless proposals cost little.
+        With two, a part of Delta is tested on a part of the examples first, so that hopeless proposals cost little,
+        unless the audit finds that one stage moves further per example.
     """
 
     chunk: int | None = None
@@ -115,7 +112,7 @@ class Penalty(AcceptanceTest):
             advice = "0.01 is one per cent of s; None keeps rho as it is"
             object.__setattr__(self, "tolerance", number("tolerance", self.tolerance, advice, above=0.0, at_most=1.0))
         advice = "2 refuse hopeless proposals early"
-        object.__setattr__(self, "stages", integer("stages", self.stages, 1, advice, max(STAGES)))
+        object.__setattr__(self, "stages", integer("stages", self.stages, 1, advice, 2))
         if not self.plan:
             object.__setattr__(self, "tolerance", None)
             object.__setattr__(self, "stages", 1)
@@ -135,26 +132,24 @@ class Penalty(AcceptanceTest):
         assert self.rho is not None
         real = jnp.zeros((kinds, tau), jnp.float32)
         rho = self.rho if self.tolerance is None else min(self.rho, RHO_UNAUDITED)
-        return Plan(real, real, real.astype(jnp.int32), jnp.full_like(real, rho), real)
+        first = FIRST if self.stages > 1 else 0.0
+        return Plan(real, real.astype(jnp.int32), jnp.full_like(real, rho), jnp.full_like(real, first))
 
     def view(self, state: Any) -> Any:
         if not self.pool:
             return state
         is_seen = state.seen > 0
-
-        def mean(leaf: jax.Array) -> jax.Array:
-            # A kind without a past has no mean: the pilot batch is taken whatever stands there.
-            pooled = jnp.where(is_seen.any(1, keepdims=True), leaf.mean(1, keepdims=True, where=is_seen), 0.0)
-            return jnp.broadcast_to(pooled, leaf.shape)
-
-        seen = jnp.broadcast_to(state.seen.max(1, keepdims=True), state.seen.shape)
-        return state._replace(variance=mean(state.variance), distance=mean(state.distance), seen=seen)
+        mean = state.variance.mean(1, keepdims=True, where=is_seen)
+        # A kind without a past has no mean: the pilot batch is taken whatever stands there.
+        mean = jnp.where(is_seen.any(1, keepdims=True), mean, 0.0)
+        to_all = lambda leaf: jnp.broadcast_to(leaf, state.seen.shape)  # noqa: E731
+        return state._replace(variance=to_all(mean), seen=to_all(state.seen.max(1, keepdims=True)))
 
     def planned_batch(self, state: Plan, s: jax.Array, size: int, stage: jax.Array | int = 0) -> jax.Array:
         """Examples to take in a stage before deciding."""
         chunk = self.chunk_size(size)
-        share = self._of_stage([share for _, share in STAGES[self.stages]], stage)
-        share = jnp.where(self._is_undivided(state, s, size), 1.0, share)
+        is_first = (jnp.asarray(stage) == 0) & ~self._is_undivided(state, s, size)
+        share = jnp.where(is_first, state.first, 1.0) if self.stages > 1 else 1.0
         # A model without a past takes a fixed pilot batch: any b is valid as long as it does not depend on the data.
         planned = jnp.ceil(share * self._wanted(state, s, size) / chunk)
         chunks = jnp.where(state.seen > 0, planned, _PILOT_CHUNKS).astype(jnp.int32)
@@ -167,27 +162,19 @@ class Penalty(AcceptanceTest):
 
     def _is_undivided(self, state: Plan, s: jax.Array, size: int) -> jax.Array:
         """Whether the first stage would be so small that it is not worth a chunk of its own."""
-        first = STAGES[self.stages][0][1] * self._wanted(state, s, size)
-        return (state.seen > 0) & (first < self.chunk_size(size) / 2)
+        return (state.seen > 0) & (state.first * self._wanted(state, s, size) < self.chunk_size(size) / 2)
 
     def decide(self, state: Any, evidence: Evidence, words: jax.Array) -> Verdict:
         is_ready, log_chance, is_last = self.judge(state, evidence)
-        is_passed = jnp.log(uniform(self._of_stage(words, evidence.stage))) < log_chance
+        word = words[0] if self.stages == 1 else jnp.where(jnp.asarray(evidence.stage) == 0, words[0], words[1])
+        is_passed = jnp.log(uniform(word)) < log_chance
         reason = jnp.where(evidence.is_complete, Reason.ALL_DATA, Reason.TESTED).astype(jnp.int32)
         return Verdict(is_ready & (is_last | ~is_passed), is_passed & is_last, reason, is_ready & is_passed & ~is_last)
 
     def judge(self, state: Any, evidence: Evidence) -> Judgement:
-        parts = [part for part, _ in STAGES[self.stages]]
-        left = [sum(parts[j:]) for j in range(self.stages)]
-        # With all data at hand, what is left of Delta is tested at once.
-        is_last = evidence.is_complete | (jnp.asarray(evidence.stage) == self.stages - 1)
-        if self.plan:
-            is_last |= self._is_undivided(state, evidence.s, evidence.size)
-        part = jnp.where(is_last, self._of_stage(left, evidence.stage), self._of_stage(parts, evidence.stage))
-        mix = self._mix(state)
-        rho2 = part**2 * self._noise(state, evidence, mix)
-        b, spread = evidence.b.astype(jnp.float32), (1 - mix) * rho2
-        u = rho2 / 2 + spread**2 / (4 * (b + 1)) + spread**3 / (3 * (b + 1) * (b + 3))
+        part, is_last = self._part(state, evidence)
+        rho2, b = part**2 * evidence.noise(), evidence.b.astype(jnp.float32)
+        u = rho2 / 2 + rho2**2 / (4 * (b + 1)) + rho2**3 / (3 * (b + 1) * (b + 3))
         if self.plan:
             is_ready = evidence.b >= self.planned_batch(state, evidence.s, evidence.size, evidence.stage)
         else:
@@ -195,43 +182,34 @@ class Penalty(AcceptanceTest):
             is_ready = rho2 <= self.rho**2
         return Judgement(is_ready | evidence.is_complete, part * evidence.delta - u, is_last)
 
+    def _part(self, state: Any, evidence: Evidence) -> tuple[Any, Any]:
+        """The part of Delta that is tested now, and whether it is the last."""
+        if self.stages == 1:
+            return 1.0, jnp.ones_like(evidence.is_complete)
+        # With all data at hand, what is left of Delta is tested at once.
+        is_second = jnp.asarray(evidence.stage) == 1
+        is_at_once = evidence.is_complete | self._is_undivided(state, evidence.s, evidence.size)
+        part = jnp.where(is_second, 1 - state.first, jnp.where(is_at_once, 1.0, state.first))
+        return part, is_second | is_at_once
+
     def most_examples(self, state: Any, s: jax.Array, size: int) -> Any:
         if not self.plan:
             return super().most_examples(state, s, size)
         stages = [self.planned_batch(state, s, size, stage) for stage in range(self.stages)]
         return jnp.minimum(jnp.where(self._is_undivided(state, s, size), stages[0], sum(stages)), size)
 
-    def _noise(self, state: Any, evidence: Evidence, mix: jax.Array | float) -> jax.Array:
-        """Var(Delta*), its S^2 mixed with what the means expect of so large a step."""
-        if self.tolerance is None:
-            return evidence.noise()
-        expected = evidence.s**2 * state.variance * evidence.distance / jnp.maximum(state.distance, 1e-30)
-        return evidence.noise(variance=(1 - mix) * evidence.variance + mix * expected)
-
-    def _mix(self, state: Any) -> jax.Array | float:
-        return 0.0 if self.tolerance is None else jnp.where(state.seen > 0, state.mix, 0.0)
-
-    def _of_stage(self, values: Any, stage: jax.Array | int) -> Any:
-        """The one of few `values` that belongs to a stage."""
-        chosen = values[0]
-        for j in range(1, self.stages):
-            # Selected instead of indexed, which XLA would make a gather of for every lane.
-            chosen = jnp.where(jnp.asarray(stage) == j, values[j], chosen)
-        return chosen
-
     def plan_within(
         self, chunk: int, entries: Any, looked: Any, tolerance: float, rng: np.random.Generator
     ) -> dict[str, float]:
         from trajens.acceptance.tolerance import within_tolerance
 
-        rho, mix = within_tolerance(self, chunk, entries, looked, tolerance, rng)
-        return {"rho": rho, "mix": mix}
+        rho, first = within_tolerance(self, chunk, entries, looked, tolerance, rng)
+        return {"rho": rho, "first": first}
 
     def learn(self, state: Any, evidence: Evidence) -> Any:
         if not self.plan:
             return state
         seen = jnp.minimum(state.seen + 1, round(1 / _RATE))
         # Without s, which may be annealed.
-        towards = lambda mean, value: mean + (value - mean) / seen  # noqa: E731
-        variance = towards(state.variance, evidence.moments.variance)
-        return state._replace(variance=variance, distance=towards(state.distance, evidence.distance), seen=seen)
+        variance = state.variance + (evidence.moments.variance - state.variance) / seen
+        return state._replace(variance=variance, seen=seen)

@@ -1,8 +1,9 @@
 """Plans within a tolerance: of those whose audited error of s is small enough, the one that moves furthest per example.
 
-The error falls fast with the batch, so its size is looked for on a ladder of noise levels rho, a factor sqrt(2) apart,
-for the sample variance and for the mixed one. A level counts as within the tolerance if |beta| plus its standard error
-is, and the next one too: an error that only changes its sign there is not small.
+The error beta falls fast with the batch, like rho^3.4 or faster wherever it was looked at, and where it is small it is
+lost in noise. So it is measured on a ladder of noise levels, a factor sqrt(2) apart, down to the first where it is
+within the tolerance or no longer seen, and the rho of the plan follows from the last level where it is seen, by a power
+law with the exponent found above it, or a smaller one. The plan is then looked at itself.
 """
 
 from __future__ import annotations
@@ -13,74 +14,48 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajens.acceptance.audit import Acceptances, Looked, acceptances, balance
-from trajens.acceptance.penalty import Penalty
+from trajens.acceptance.penalty import FIRST, Penalty
 
-MIXES = (0.0, 0.6)
-"""Parts of the variance that may be taken from the means; 0.6 cancels what the fourth cumulant does."""
-
-LEVELS = 10
+LEVELS = 12
 _STEP = math.sqrt(2.0)
-_FEWEST, _MOST = 4, 64
-"""Orders that batches are drawn in: more where it is open whether an error is within the tolerance."""
+_FEWEST, _NUMBERS = 2, 2**24
+"""Orders that batches are drawn in, and the most loss differences in all: more until the error is well known."""
+_KNOWN = 0.2
+"""Relative error with which beta is known well enough to plan by."""
+_AIM = 0.75
+"""Of the tolerance that a plan aims at, since the error is known with an error of its own."""
+_SLOWEST, _FASTEST = 2.5, 4.0
+"""Exponents by which the error may fall with rho."""
 
 
 class Level(NamedTuple):
-    """A noise level: the bound on its error, and the squared distance moved per example."""
+    """A plan: its audited error of s with a standard error, and the squared distance moved per example."""
 
     rho: float
-    bound: float
+    beta: float
+    error: float
     gain: float
+
+    @property
+    def bound(self) -> float:
+        """What |beta| surely does not exceed by much."""
+        return abs(self.beta) + self.error
 
 
 def within_tolerance(
     test: Penalty, chunk: int, entries: Any, looked: Looked, tolerance: float, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """The noise rho and the mix of the best plan; the proposals would be decided with `entries` (proposals,)."""
+    """The noise rho and the part of Delta in the first stage; proposals are decided with `entries` (proposals,)."""
     found: list[tuple[Level, float]] = []
-    for mix in MIXES:
-        best = max((level.gain for level, _ in found), default=0.0)
-        level = _largest(_ladder(test, chunk, entries, looked, mix, rng, tolerance, best), tolerance)
-        if level is not None:
-            found.append((level, mix))
-    if not found:
-        assert test.rho is not None
-        return test.rho * _STEP**-LEVELS, MIXES[0]
-    level, mix = max(found, key=lambda pair: pair[0].gain)
-    return level.rho, mix
+    for first in (FIRST, 0.0)[2 - test.stages :]:
 
+        def look(rho: float, first: float = first) -> Level:
+            plan = entries._replace(rho=np.full_like(entries.rho, rho), first=np.full_like(entries.first, first))
+            return _level(test, chunk, plan, looked, rng, tolerance)
 
-def _ladder(
-    test: Penalty,
-    chunk: int,
-    entries: Any,
-    looked: Looked,
-    mix: float,
-    rng: np.random.Generator,
-    tolerance: float,
-    best: float,
-) -> list[Level]:
-    """Levels from the largest rho downwards, until two in a row are within the tolerance or none could be the best."""
-    levels: list[Level] = []
-    assert test.rho is not None
-    for k in range(LEVELS):
-        rho = test.rho * _STEP**-k
-        plan = entries._replace(rho=np.full_like(entries.rho, rho), mix=np.full_like(entries.mix, mix))
-        levels.append(_level(test, chunk, plan, looked, rng, tolerance))
-        is_small = [level.bound <= tolerance for level in levels[-2:]]
-        if (len(is_small) == 2 and all(is_small)) or levels[-1].gain < best:
-            break
-    return levels
-
-
-def _level(test: Penalty, chunk: int, plan: Any, looked: Looked, rng: np.random.Generator, tolerance: float) -> Level:
-    """A plan, looked at until its error is surely larger or surely smaller than the tolerance, or long enough."""
-    orders, found = _FEWEST, acceptances(test, chunk, plan, looked, rng, _FEWEST)
-    beta, error = balance(found).slope()
-    while orders < _MOST and abs(beta) - 2 * error <= tolerance < abs(beta) + error:
-        found = found.plus(acceptances(test, chunk, plan, looked, rng, orders))
-        beta, error = balance(found).slope()
-        orders *= 2
-    return Level(float(plan.rho[0]), abs(beta) + error, gain(found, looked))
+        found.append((_largest(test, look, tolerance), first))
+    level, first = max(found, key=lambda pair: pair[0].gain)
+    return level.rho, first
 
 
 def gain(found: Acceptances, looked: Looked) -> float:
@@ -88,17 +63,35 @@ def gain(found: Acceptances, looked: Looked) -> float:
     return float((found.forward * looked.distance).sum() / found.examples.sum())
 
 
-def _largest(levels: list[Level], tolerance: float) -> Level | None:
-    """The largest rho within the tolerance, between two levels where the error grows through it."""
-    is_small = [level.bound <= tolerance for level in levels]
-    first = next((k for k in range(len(levels) - 1) if is_small[k] and is_small[k + 1]), None)
-    if first is None:
-        return None
-    level = levels[first]
-    if first == 0:
-        return level
-    above = levels[first - 1]
-    # In logarithms, in which errors, costs and noise are nearly straight lines.
-    t = math.log(tolerance / level.bound) / math.log(above.bound / level.bound)
-    between = lambda a, b: a * (b / a) ** t  # noqa: E731
-    return Level(between(level.rho, above.rho), tolerance, between(level.gain, above.gain))
+def _largest(test: Penalty, look: Any, tolerance: float) -> Level:
+    """The plan with the largest rho whose error is within the tolerance."""
+    assert test.rho is not None
+    levels = [look(test.rho)]
+    while len(levels) < LEVELS and levels[-1].bound > tolerance and abs(levels[-1].beta) > 3 * levels[-1].error:
+        levels.append(look(levels[-1].rho / _STEP))
+    if levels[0].bound <= tolerance:
+        return levels[0]
+    last = levels[-1]
+    above = last if len(levels) == 1 or abs(last.beta) > 3 * last.error else levels[-2]
+    power = _SLOWEST
+    if len(levels) > 2:
+        power = math.log(levels[-3].bound / levels[-2].bound) / math.log(_STEP)
+    power = min(max(power, _SLOWEST), _FASTEST)
+    plan = look(min(above.rho, above.rho * (_AIM * tolerance / above.bound) ** (1 / power)))
+    # What was expected of it holds, unless it is clearly otherwise.
+    for _ in range(LEVELS):
+        if abs(plan.beta) - plan.error <= tolerance:
+            break
+        plan = look(plan.rho / math.sqrt(_STEP))
+    return plan
+
+
+def _level(test: Penalty, chunk: int, plan: Any, looked: Looked, rng: np.random.Generator, tolerance: float) -> Level:
+    """A plan, looked at until its error is well known, or long enough."""
+    orders, found = _FEWEST, acceptances(test, chunk, plan, looked, rng, _FEWEST)
+    beta, error = balance(found).slope()
+    while 2 * orders * looked.differences.size <= _NUMBERS and error > max(_KNOWN * abs(beta), 0.5 * tolerance):
+        found = found.plus(acceptances(test, chunk, plan, looked, rng, orders))
+        beta, error = balance(found).slope()
+        orders *= 2
+    return Level(float(plan.rho[0]), beta, error, gain(found, looked))

@@ -221,7 +221,8 @@ def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None,
             these = np.isin(seen.chain, chains) & (seen.site.kind == kind)
             if these.sum() < _LEAST // 4:
                 continue
-            pick = lambda leaf, these=these: leaf[these]  # noqa: E731
+            some = rng.permutation(np.flatnonzero(these))[:_PLANNING]
+            pick = lambda leaf, some=some: leaf[some]  # noqa: E731
             changed = plan(
                 sampler.program.chunk, jax.tree.map(pick, seen.entries), Looked(*map(pick, seen.looked)), tolerance, rng
             )

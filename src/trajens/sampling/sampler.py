@@ -24,7 +24,7 @@ from trajens.acceptance.base import AcceptanceTest, Evidence, Past, Verdict
 from trajens.acceptance.moments import Moments
 from trajens.acceptance.not_finite import refuse_what_is_not_finite
 from trajens.losses import Loss, losses_of_pairs
-from trajens.moves.base import Proposal, Proposer, Site, distance
+from trajens.moves.base import Proposal, Proposer, Site
 from trajens.randomness import Key, Purpose, fold_in, words
 from trajens.sampling.lanes import Lanes, idle_lanes
 from trajens.sampling.memory import entries_at, remember
@@ -106,7 +106,6 @@ class _Task(NamedTuple):
     is_active: jax.Array
     exists: jax.Array
     proposal: Proposal
-    distance: jax.Array
     indices: jax.Array
 
 
@@ -201,8 +200,7 @@ def _assign(program: Program, inputs: Inputs, state: State, lanes: Lanes, stop: 
     if not program.acceptance.takes_all_data:
         pair = words(key, Purpose.BATCH, 2)
         indices = permute(Key(pair[..., 0], pair[..., 1]), indices, program.size)
-    moved = jax.vmap(jax.vmap(distance, (None, 0, 0)))(state.path, site, proposal)
-    return _Task(key, site, epoch, is_active, exists, proposal, moved, indices)
+    return _Task(key, site, epoch, is_active, exists, proposal, indices)
 
 
 def _evaluate(
@@ -276,14 +274,13 @@ def _per_evidence(
         moments: Moments,
         s: jax.Array,
         log_ratio: jax.Array,
-        distance: jax.Array,
         past: Past | None,
         stage: jax.Array,
         *more: Any,
     ) -> Any:
-        return function(Evidence(moments, s, log_ratio, program.size, distance, past, stage), *more)
+        return function(Evidence(moments, s, log_ratio, program.size, past, stage), *more)
 
-    own = lanes.moments, s, task.proposal.log_ratio, task.distance, lanes.past, lanes.stage
+    own = lanes.moments, s, task.proposal.log_ratio, lanes.past, lanes.stage
     return lambda *more: _per_lane(one)(*own, *more)
 
 
