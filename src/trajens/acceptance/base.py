@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -156,6 +156,10 @@ class AcceptanceTest(ABC):
     @abstractmethod
     def chunk_size(self, size: int) -> int:
         """Examples taken at a time from a data set of `size`; refuses what does not fit."""
+
+    def resolved(self, size: int) -> Self:
+        """The same test with its chunk for `size` examples, whatever number it is asked to decide on."""
+        return self
 
     def init(self, kinds: int, tau: int) -> Any:
         """What the test remembers of one chain: a pytree of arrays (kinds, tau), one entry per kind of move and model.

@@ -26,8 +26,8 @@ error of s is within the tolerance (`trajens.acceptance.tolerance`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -125,6 +125,9 @@ class Penalty(AcceptanceTest):
 
     def chunk_size(self, size: int) -> int:
         return minibatch_chunk(self.chunk, size)
+
+    def resolved(self, size: int) -> Self:
+        return replace(self, chunk=self.chunk_size(size))
 
     def init(self, kinds: int, tau: int) -> Any:
         if not self.plan:

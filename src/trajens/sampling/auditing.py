@@ -212,7 +212,7 @@ class Auditor:
 @single
 def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None, rng: np.random.Generator) -> State:
     """The state with plans within the tolerance, one for every s and kind of move."""
-    plan = sampler.program.acceptance.plan_within
+    plan = sampler.program.acceptance.resolved(sampler.program.size).plan_within
     memory = jax.tree.map(lambda leaf: np.array(leaf), state.acceptance)
     if tolerance is None or not jax.tree.leaves(memory):
         return state
@@ -234,7 +234,8 @@ def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None,
 @single
 def _acceptances(sampler: Sampler, seen: Look, rng: np.random.Generator) -> Acceptances:
     program = sampler.program
-    return acceptances(program.acceptance, program.chunk, seen.entries, seen.looked, rng)
+    test = program.acceptance.resolved(program.size)
+    return acceptances(test, program.chunk, seen.entries, seen.looked, rng)
 
 
 def _groups(s: np.ndarray) -> list[np.ndarray]:
