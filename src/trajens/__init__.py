@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from trajens.version import __version__ as __version__
@@ -19,6 +20,9 @@ def __getattr__(name: str) -> Any:
     """
     if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module 'trajens' has no attribute {name!r}")
+    # Modules come alone: they ask for each other while they load, in whatever order.
+    if find_spec(f"trajens.{name}") is not None:
+        return import_module(f"trajens.{name}")
     # Modules that this loads put their names here by themselves.
     known = {**vars(import_module("trajens.api")), **globals()}
     if name not in known:
