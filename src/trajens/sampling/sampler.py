@@ -253,8 +253,8 @@ def _judge(program: Program, inputs: Inputs, state: State, task: _Task, lanes: L
     def one(evidence: Evidence, entry: Any, words: jax.Array) -> Verdict:
         verdict = test.decide(entry, evidence, words)
         # There is nothing more to wait for.
-        is_passed = jnp.broadcast_to(verdict.is_passed, verdict.is_decided.shape)
-        return verdict._replace(is_decided=verdict.is_decided | evidence.is_complete, is_passed=is_passed)
+        is_decided = verdict.is_decided | evidence.is_complete
+        return verdict._replace(is_decided=is_decided, is_passed=jnp.broadcast_to(verdict.is_passed, is_decided.shape))
 
     entries = entries_at(jax.vmap(test.view, axis_size=len(state.path))(state.acceptance), task.site)
     random_words = words(task.key, Purpose.TEST, test.num_words)
