@@ -34,6 +34,16 @@ def pytest_configure(config):
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
+def pytest_runtest_setup(item):
+    """Laws are sampled for long; elsewhere a program costs more to compile than to run, optimised or not."""
+    if item.config.option.markexpr != "gpu":
+        jax.config.update("jax_disable_most_optimizations", not _is_long(item))
+
+
+def _is_long(item):
+    return "laws" in item.path.parts or item.get_closest_marker("slow") is not None
+
+
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 23 epochs, which end nowhere in particular."""

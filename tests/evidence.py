@@ -6,7 +6,6 @@ from trajens.acceptance import Evidence
 from trajens.acceptance.moments import Moments
 from trajens.acceptance.penalty import Plan
 
-
 ONE_STAGE = {"tolerance": None, "stages": 1}
 """Makes `Penalty` the test of its formula: noise up to rho, decided at once."""
 

@@ -159,7 +159,7 @@ def test_all_data_in_the_first_stage_test_all_of_delta_at_once():
 
 
 def test_a_first_stage_of_less_than_half_a_chunk_is_left_out():
-    for wanted, undivided in ((17.0, True), (18.0, False)):
+    for wanted, undivided in ((14.5, True), (15.5, False)):
         plan = plan_for(wanted, SIZE, PART)
         batches = [int(TEST.planned_batch(plan, jnp.float32(1), SIZE, stage)) for stage in (0, 1)]
         assert batches == ([28, 28] if undivided else [14, 28])

@@ -52,7 +52,9 @@ def test_a_stored_run_is_the_run(stored):
     assert (found.epoch, found.last_epoch, found.chains, found.recorded) == (EPOCHS, EPOCHS, 4, 7)
     assert (found.seconds, found.burn_in, found.is_complete) == (run.seconds, 200, True)
     assert found.config == {"tau": 5, "move_name": "single"}
-    assert found.identity["acceptance"] == "Penalty(chunk=16, rho=2.38, plan=True, pool=False, tolerance=0.01, stages=2)"
+    assert (
+        found.identity["acceptance"] == "Penalty(chunk=16, rho=2.38, plan=True, pool=False, tolerance=0.01, stages=2)"
+    )
     assert [session["epoch"] for session in found.sessions] == [0]
     np.testing.assert_array_equal(found.history, run.history)
 

@@ -125,6 +125,19 @@ def test_the_planned_batch_is_the_smallest_that_reaches_rho(size):
             assert _noise(variance, fewer, size) >= rho**2 * (1 - 1e-4)
 
 
+@pytest.mark.parametrize("size", [256, 60000])
+def test_the_noise_of_a_first_stage_is_bounded_at_any_variance(size):
+    # Where the plan takes all data the first stage does, or noise would refuse everything.
+    test = tj.Penalty(32, rho=2.0, tolerance=None)
+    for variance in np.geomspace(1e2, 1e12, 21):
+        plan = jax.tree.map(lambda leaf: leaf[0, 0], test.init(1, 1))
+        plan = plan._replace(variance=jnp.float32(variance), seen=jnp.int32(5))
+        b, both = (int(test.planned_batch(plan, jnp.float32(1), size, stage)) for stage in (0, 1))
+        assert b <= both
+        part = float(plan.first) if b < both else 1.0
+        assert part**2 * _noise(variance, b, size) <= part * test.rho**2 * (1 + 1e-4)
+
+
 def test_planned_penalty_decides_when_the_plan_is_reached_whatever_the_noise():
     test = tj.Penalty(32, **ONE_STAGE)
     for variance in (0.0, 1.0, 1e6):

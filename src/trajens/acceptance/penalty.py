@@ -154,18 +154,21 @@ class Penalty(AcceptanceTest):
         is_first = (jnp.asarray(stage) == 0) & ~self._is_undivided(state, s, size)
         share = jnp.where(is_first, state.first, 1.0) if self.stages > 1 else 1.0
         # A model without a past takes a fixed pilot batch: any b is valid as long as it does not depend on the data.
-        planned = jnp.ceil(share * self._wanted(state, s, size) / chunk)
+        planned = jnp.ceil(self._wanted(state, s, size, share) / chunk)
         chunks = jnp.where(state.seen > 0, planned, _PILOT_CHUNKS).astype(jnp.int32)
         return jnp.clip(chunks * chunk, chunk, size)
 
-    def _wanted(self, state: Plan, s: jax.Array, size: int) -> jax.Array:
-        """The b of the plan, before it is divided into stages and chunks."""
-        variance = s**2 * state.variance
+    def _wanted(self, state: Plan, s: jax.Array, size: int, share: jax.Array | float) -> jax.Array:
+        """The b at which the noise of `share` of Delta is share^1/2 rho, before it is divided into chunks.
+
+        It is `share` of the b for all of Delta where that is few of the data, and all data where that is.
+        """
+        variance = share * s**2 * state.variance
         return size * variance / (size * state.rho**2 + variance)
 
     def _is_undivided(self, state: Plan, s: jax.Array, size: int) -> jax.Array:
         """Whether the first stage would be so small that it is not worth a chunk of its own."""
-        return (state.seen > 0) & (state.first * self._wanted(state, s, size) < self.chunk_size(size) / 2)
+        return (state.seen > 0) & (self._wanted(state, s, size, state.first) < self.chunk_size(size) / 2)
 
     def decide(self, state: Any, evidence: Evidence, words: jax.Array) -> Verdict:
         is_ready, log_chance, is_last = self.judge(state, evidence)
