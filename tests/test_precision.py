@@ -94,7 +94,7 @@ def test_only_the_call_itself_is_in_single_precision(wide):
     assert is_wide()
 
 
-@pytest.mark.parametrize("is_wide_first", [False, True])
+@pytest.mark.parametrize("is_wide_first", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_run_is_resumed_with_the_other_precision(wide, tmp_path, is_wide_first):
     whole = small_run.sample(None)
     wide(is_wide_first)
@@ -155,6 +155,7 @@ check(perceptron(), TAU, SIGMA, S, 0.6, move=move, acceptance=tj.Barker(), scan=
 """
 
 
+@pytest.mark.slow
 def test_the_path_law_holds_with_64_bits_in_the_environment():
     env = {**os.environ, "JAX_ENABLE_X64": "1"}
     done = subprocess.run([sys.executable, "-c", LAW], env=env, capture_output=True, text=True, check=False)

@@ -70,7 +70,7 @@ def test_paths_do_not_depend_on_block_sizes(monkeypatch):
     ("settings", "ahead"),
     [
         (SETTINGS["penalty"], 3),
-        (SETTINGS["paper"], 3),
+        pytest.param(SETTINGS["paper"], 3, marks=pytest.mark.slow),
         # More than all data, and a last chunk that is not whole.
         pytest.param(
             {"move": tj.SingleSite(), "acceptance": tj.MinibatchBarker(100), "scan": "checkerboard"},
@@ -134,7 +134,7 @@ def test_chains_and_epochs_and_purposes_draw_different_words():
 
 
 def test_memory_of_the_state_does_not_grow_with_epochs():
-    short, long = sample(epochs=200, **SETTINGS["mixture"]), sample(epochs=2000, **SETTINGS["mixture"])
+    short, long = sample(epochs=200, **SETTINGS["mixture"]), sample(epochs=600, **SETTINGS["mixture"])
     size = lambda run: sum(leaf.nbytes for leaf in jax.tree.leaves(run.state))  # noqa: E731
     assert size(short) == size(long)
 

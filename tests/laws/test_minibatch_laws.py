@@ -52,12 +52,17 @@ def test_planned_penalty_is_within_half_a_per_cent_of_the_exact_excess_loss():
     assert -0.6 < deciding < -0.2
 
 
-def test_a_pooled_plan_takes_equal_batches_and_samples_the_same_law():
+def test_a_pooled_plan_takes_equal_batches():
     test = tj.Penalty(32, pool=True, **ONE_STAGE)
     plan = test.init(2, 2)._replace(variance=jnp.array([[1.0, 3.0], [0.0, 8.0]]), seen=jnp.array([[1, 2], [0, 4]]))
     shared = test.view(plan)
     np.testing.assert_array_equal(shared.variance, [[2.0, 2.0], [8.0, 8.0]])
     assert (np.asarray(shared.seen) > 0).all()
+
+
+@pytest.mark.slow
+def test_a_pooled_plan_samples_the_same_law():
+    test = tj.Penalty(32, pool=True, **ONE_STAGE)
     bias, error, _ = relative_bias(test, epochs=8000, chains=512)
     assert error < 0.004
     assert abs(bias) < Z * error

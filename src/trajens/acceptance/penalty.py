@@ -14,10 +14,11 @@ the test keeps a running mean v of the variance of past loss differences, takes
 and decides with whatever rho comes out, so nothing selects batches by their outcome. The plan adapts during
 burn-in and is frozen after it: averages are taken with a fixed kernel.
 
-Stages. Delta = lambda Delta + (1 - lambda) Delta; a first stage tests lambda Delta on lambda b examples, a second one
-the rest on b others, and a proposal is accepted when both say yes. For normal noise their estimates are independent and
-each has A_j(Delta) = exp(lambda_j Delta) A_j(-Delta), so the product is detailed balanced; a hopeless proposal is
-refused after the first few examples. Where the first stage would be less than half a chunk, all is tested at once.
+Stages. Delta = lambda Delta + (1 - lambda) Delta; a first stage tests lambda Delta on lambda b examples (on more, up to
+all, where b is much of the data), a second one the rest on b others, and a proposal is accepted when both say yes. For
+normal noise their estimates are independent and each has A_j(Delta) = exp(lambda_j Delta) A_j(-Delta), so the product
+is detailed balanced; a hopeless proposal is refused after the first few examples. Where the first stage would be less
+than half a chunk, all is tested at once.
 
 Tolerance. Means of few heavy-tailed differences are not normal. How far the decisions are from detailed balance is
 audited (`trajens.acceptance.audit`), and the plan takes the larger of the b that noise asks for and the b at which the
