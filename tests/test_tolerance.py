@@ -21,11 +21,11 @@ def proposals_of(kind, seed, number=PROPOSALS):
     rng = np.random.default_rng(seed)
     shape = number, SIZE
     if kind == "product":
-        values = np.prod(rng.standard_normal((3, *shape), np.float32), 0)
+        values = rng.standard_normal(shape) * rng.standard_normal(shape)
     else:
         values = rng.standard_t(5, shape) / np.sqrt(5 / 3)
     values *= NOISE
-    values += 1.0 + np.sqrt(2.0) * rng.standard_normal((number, 1)) - values.mean(1, keepdims=True)
+    values += 0.25 + np.sqrt(0.5) * rng.standard_normal((number, 1)) - values.mean(1, keepdims=True)
     one = np.ones(number, np.float32)
     return Looked(one, 0 * one, one, values.astype(np.float32))
 
@@ -60,8 +60,8 @@ def test_a_plan_keeps_its_tolerance_and_a_larger_one_allows_more_noise(kind):
 
 def test_the_largest_noise_is_beyond_the_tolerance_and_so_the_plan_had_something_to_do():
     test = tj.Penalty(CHUNK)
-    fresh = proposals_of("product", seed=7)
-    found = acceptances(test, CHUNK, entries(test.rho), fresh, np.random.default_rng(3), orders=8)
+    fresh = proposals_of("product", seed=7, number=1024)
+    found = acceptances(test, CHUNK, entries(test.rho, number=1024), fresh, np.random.default_rng(3), orders=24)
     beta, error = balance(found).slope()
     assert beta < -0.01 - ERRORS * error
 
