@@ -10,6 +10,7 @@ import pytest
 jax.config.update("jax_num_cpu_devices", 4)
 
 
+COMPARE_BITS = ("test_reproducibility", "test_precision", "test_kernels", "test_schedule", "test_extending")
 COMPILED = "TRAJENS_TESTS_COMPILED"
 """Variable with the folder where the workers of one session leave the programs they compiled for each other."""
 
@@ -35,13 +36,17 @@ def pytest_configure(config):
 
 
 def pytest_runtest_setup(item):
-    """Laws are sampled for long; elsewhere a program costs more to compile than to run, optimised or not."""
+    """Few optimisations where a program costs more to compile than to run.
+
+    Laws are sampled for long, and where bits of different programs are compared they are those a user has.
+    """
     if item.config.option.markexpr != "gpu":
-        jax.config.update("jax_disable_most_optimizations", not _is_long(item))
+        jax.config.update("jax_disable_most_optimizations", not _is_optimised(item))
 
 
-def _is_long(item):
-    return "laws" in item.path.parts or item.get_closest_marker("slow") is not None
+def _is_optimised(item):
+    is_slow = item.get_closest_marker("slow") is not None
+    return is_slow or "laws" in item.path.parts or item.path.stem in COMPARE_BITS
 
 
 @pytest.fixture
