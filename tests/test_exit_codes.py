@@ -203,7 +203,9 @@ def ran(row, folder):
         # The signal comes from within, in the middle of loading JAX, however fast the machine is.
         program = [
             "-c",
-            "import sys; sys.path.insert(0, 'slow'); import runpy; runpy.run_module('trajens', {}, '__main__')",
+            # Where tests run in the background, SIGINT is ignored from the start.
+            "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import sys; "
+            "sys.path.insert(0, 'slow'); import runpy; runpy.run_module('trajens', {}, '__main__')",
         ]
         (folder / "slow").mkdir(exist_ok=True)
         interrupt = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(30)"
