@@ -11,6 +11,8 @@ jax.config.update("jax_num_cpu_devices", 4)
 
 
 COMPARE_BITS = ("test_reproducibility", "test_precision", "test_kernels", "test_schedule", "test_extending")
+"""Files whose tests compare the bits of one program with those of another."""
+
 COMPILED = "TRAJENS_TESTS_COMPILED"
 """Variable with the folder where the workers of one session leave the programs they compiled for each other."""
 
