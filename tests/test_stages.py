@@ -109,7 +109,9 @@ def test_two_stages_accept_by_the_product_of_their_formulas(frequencies, delta):
     error = np.sqrt(expected * (1 - expected) / DRAWS)
     assert abs(frequencies[delta] - expected) < Z * error
     # With the variance known, as in the formula of the module, it is not far from that.
-    assert expected == pytest.approx(np.prod([known_variance(*pair) for pair in zip(parts, stage_noises())]), rel=0.06)
+    assert expected == pytest.approx(
+        np.prod([known_variance(*pair) for pair in zip(parts, stage_noises(), strict=True)]), rel=0.06
+    )
 
 
 @pytest.mark.parametrize("delta", [1.0, 3.0])
@@ -248,7 +250,7 @@ def test_a_run_with_audits_is_resumed_bit_for_bit(tmp_path, monkeypatch, blocks)
     monkeypatch.setattr(auditing, "_CHEAP", 0)
     monkeypatch.setattr(auditing, "SHARE", 0.3)
     settings = {"chains": 8, "burn_in": 480, "records": 20, "acceptance": tj.Penalty(8), "epochs": 800}
-    whole = sample( out=small_run.fresh(tmp_path / "whole"), **settings)
+    whole = sample(out=small_run.fresh(tmp_path / "whole"), **settings)
     part = sample(out=small_run.fresh(tmp_path / "part"), stop=small_run.StopAfter(blocks), **settings)
     assert 0 < part.epochs < 480
     resumed = sample(out=small_run.again(tmp_path / "part"), **settings)

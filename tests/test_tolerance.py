@@ -137,7 +137,8 @@ def test_annealing_has_a_larger_tolerance_until_s_is_reached():
     # The end of burn-in counts, whatever s does after it.
     to_the_end = auditing.Auditor(sampler_of(tj.schedule.linear(1.0, 40.0, 800)), marks)
     assert [to_the_end._tolerance(epoch) for epoch in (200, 400)] == [0.1, 0.01]
-    loose = auditing.Auditor(sampler_of(tj.schedule.linear(1.0, 40.0, 300), acceptance=tj.Penalty(8, tolerance=0.2)), marks)
+    rising = tj.schedule.linear(1.0, 40.0, 300)
+    loose = auditing.Auditor(sampler_of(rising, acceptance=tj.Penalty(8, tolerance=0.2)), marks)
     assert loose._tolerance(50) == 0.2
     assert auditing.Auditor(sampler_of(40.0), marks)._tolerance(50) == 0.01
     without = sampler_of(40.0, acceptance=tj.Penalty(8, tolerance=None))
