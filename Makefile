@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: install demo test test-slow lint docs sanitize gpu bench clean
+.PHONY: install demo test test-slow test-long lint docs sanitize gpu bench clean
 
 install: $(VENV)/.installed
 
@@ -22,11 +22,15 @@ demo: install
 	$(BIN)/trajens picture demo/run --out demo/mnist.png
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not long"
 
-# What takes long: figures at their quick scale, biases to a tenth of a per cent, many kills.
+# What takes longer: biases to a tenth of a per cent, damaged files, many kills.
 test-slow: install
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
+
+# The figures at their quick scale, some ten minutes: before a release, or when a figure or a law was changed.
+test-long: install
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long
 
 lint: install
 	$(BIN)/ruff check .

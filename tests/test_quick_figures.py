@@ -14,7 +14,7 @@ from tests.test_figures import drawn_again
 from trajens.figures import FIGURES
 from trajens.figures.claims import read_claims
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def drawn_twice(name, folder, monkeypatch):
