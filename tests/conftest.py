@@ -47,7 +47,7 @@ def pytest_runtest_setup(item):
 
 
 def _is_optimised(item):
-    is_slow = item.get_closest_marker("slow") is not None
+    is_slow = any(item.get_closest_marker(name) is not None for name in ("slow", "long"))
     return is_slow or "laws" in item.path.parts or item.path.stem in COMPARE_BITS
 
 
