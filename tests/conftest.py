@@ -10,6 +10,9 @@ import pytest
 jax.config.update("jax_num_cpu_devices", 4)
 
 
+COMPARE_BITS = ("test_reproducibility", "test_precision", "test_kernels", "test_schedule", "test_extending")
+"""Files whose tests compare the bits of one program with those of another."""
+
 COMPILED = "TRAJENS_TESTS_COMPILED"
 """Variable with the folder where the workers of one session leave the programs they compiled for each other."""
 
@@ -32,6 +35,20 @@ def pytest_configure(config):
         jax.config.update("jax_compilation_cache_dir", os.environ[COMPILED])
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def pytest_runtest_setup(item):
+    """Few optimisations where a program costs more to compile than to run.
+
+    Laws are sampled for long, and where bits of different programs are compared they are those a user has.
+    """
+    if item.config.option.markexpr != "gpu":
+        jax.config.update("jax_disable_most_optimizations", not _is_optimised(item))
+
+
+def _is_optimised(item):
+    is_slow = any(item.get_closest_marker(name) is not None for name in ("slow", "long"))
+    return is_slow or "laws" in item.path.parts or item.path.stem in COMPARE_BITS
 
 
 @pytest.fixture

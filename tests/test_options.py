@@ -276,7 +276,8 @@ def test_a_run_writes_down_what_the_library_decided(capsys, tmp_path):
     small = ["--tau", "2", "--epochs", "20", "--records", "2", "--chains", "1", "--out", str(tmp_path / "run")]
     assert call(capsys, "train", str(tmp_path / "data.npz"), *small)[0] == 0
     written = tj.StoredRun(tmp_path / "run").config
-    expected = {"sizes": [3, 32, 3], "activation": "relu", "loss": "cross-entropy", "chunk": 32, "rho": 1.35}
+    expected = {"sizes": [3, 32, 3], "activation": "relu", "loss": "cross-entropy", "chunk": 32, "rho": 2.38}
+    expected |= {"tolerance": 0.01, "stages": 2}
     assert {name: written[name] for name in expected} == expected
     assert (written["fraction"], written["prior"]) == (0.25, 0.3)
     assert call(capsys, "resume", str(tmp_path / "run"), "--epochs", "10")[0] == 0

@@ -60,21 +60,26 @@ def test_figure_1c_lies_on_the_exact_curves(tmp_path, monkeypatch):
 
 def test_the_acceptance_tests_have_the_biases_that_theory_gives_them(tmp_path, monkeypatch):
     claims, rows = drawn_twice("acceptance", tmp_path, monkeypatch)
-    exact = [f"bias: {row['test']}" for row in rows if row["test"].startswith(("full-data", "planned"))]
+    exact = [f"bias: {row['problem']}, {row['test']}" for row in rows if row["test"].startswith("full-data")]
     assert len(exact) == 4
-    others = ("data per accepted move", "acceptance curve at 1", "acceptance curve at 1.3")
     assert all(is_as_expected(claims[name]) for name in exact)
+    others = ("acceptance curve at 1", "acceptance curve at 1.3", "data per accepted move: noisy labels")
     assert set(verdicts(claims, *others).values()) == {"confirmed"}
     # Theory, section 2d: the paper's scheme is low by 3.0 +- 0.25 % and sequential stopping high by 2.7 +- 0.25 %.
     for name, known in (("the paper's scheme", -0.030), ("sequential penalty, 1.35", 0.027)):
-        measured = claims[f"bias: {name}"]
+        measured = claims[f"bias: noisy labels, {name}"]
         assert abs(measured.value - known) < 6 * np.hypot(measured.error, 0.0025), name
     for row in rows:
+        bias, error, predicted = (float(row[name]) for name in ("bias", "bias_stderr", "bias_predicted"))
         if row["test"].startswith("full-data"):
-            assert float(row["batch_size"]) == 256
-        elif row["test"].startswith("planned"):
+            assert float(row["batch_size"]) == (256 if row["problem"] == "noisy labels" else 300)
+        elif row["test"] == "planned penalty, 1.35":
             # The loss on the deciding batch is low by a sizeable part of the excess.
             assert float(row["bias_deciding"]) < -0.1
+            # The audit knows the bias from the decisions alone.
+            assert abs(bias - predicted) < 6 * np.hypot(error, 0.004)
+        elif row["test"] == "tolerance 0.01":
+            assert abs(bias) < 0.01 + 6 * error
 
 
 def test_figure_5_finds_the_spread_of_normal_batches(tmp_path, monkeypatch):

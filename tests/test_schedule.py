@@ -107,7 +107,9 @@ def test_a_list_is_one_number_per_chain():
     assert target.s_of_chains(3).tolist() == [1.0, 2.5, 0.0]
 
 
-@pytest.mark.parametrize("name", TESTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "minibatch" else name for name in TESTS]
+)
 def test_every_test_anneals_along_a_schedule(name):
     test, schedule, acceptance_at_0 = TESTS[name]
     run = tj.sample(tj.Target(PROBLEM, 2, 0.1, schedule), 2 * HALF, acceptance=test, **SETTINGS)

@@ -24,7 +24,6 @@ NOT_A_NUMBER = st.text(max_size=8) | st.none() | st.just([]) | st.just({}) | st.
 NOT_WHOLE = st.floats(allow_nan=True).filter(lambda v: not (math.isfinite(v) and v == int(v))) | NOT_A_NUMBER
 NOT_POSITIVE = st.floats(max_value=0.0) | st.integers(max_value=0) | NOT_FINITE | NOT_A_NUMBER
 NOT_A_SHARE = NOT_POSITIVE | st.floats(min_value=1.0, exclude_min=True)
-NOT_RHO = NOT_POSITIVE | st.floats(min_value=1.5, exclude_min=True)
 NEGATIVE = st.floats(max_value=0.0, exclude_max=True, allow_infinity=False)
 
 POSITIVE = st.floats(1e-6, 1e6)
@@ -223,10 +222,28 @@ def test_scan_must_be_a_known_name(scan):
 
 
 @_some
-@given(rho=NOT_RHO)
-@pytest.mark.parametrize("test", [tj.MinibatchBarker, tj.Penalty])
-def test_rho_must_be_in_0_1_and_a_half(test, rho):
-    _assert_refused(lambda: test(32, rho=rho), rho)
+@given(rho=NOT_POSITIVE | st.floats(min_value=1.5, exclude_min=True))
+def test_rho_must_be_in_0_1_and_a_half(rho):
+    _assert_refused(lambda: tj.MinibatchBarker(32, rho=rho), rho)
+
+
+@_some
+@given(rho=NOT_POSITIVE.filter(lambda v: v is not None) | st.floats(min_value=2.5, exclude_min=True))
+@pytest.mark.parametrize("tolerance", [0.01, None])
+def test_rho_of_the_penalty_must_be_in_0_2_and_a_half(rho, tolerance):
+    _assert_refused(lambda: tj.Penalty(32, rho=rho, tolerance=tolerance), rho)
+
+
+@_some
+@given(tolerance=NOT_POSITIVE.filter(lambda v: v is not None) | st.floats(min_value=1.0, exclude_min=True))
+def test_the_tolerance_must_be_in_0_1(tolerance):
+    _assert_refused(lambda: tj.Penalty(32, tolerance=tolerance), tolerance)
+
+
+@_some
+@given(stages=st.integers(max_value=0) | st.integers(3, 10**6) | NOT_WHOLE)
+def test_stages_must_be_1_or_2(stages):
+    _assert_refused(lambda: tj.Penalty(32, stages=stages), stages)
 
 
 @_some
@@ -520,11 +537,14 @@ def test_valid_moves_are_accepted(fraction, refresh, length, weight, width):
     cutoff=st.none() | st.tuples(st.floats(0.0, 100.0), st.integers(0, 100)) | st.just([10.0, 5.0]),
     skew_tolerance=st.none() | POSITIVE,
     flag=st.booleans(),
+    tolerance=st.none() | st.floats(0.0, 1.0, exclude_min=True) | st.just(1),
+    stages=st.sampled_from([1, 2]),
 )
-def test_valid_acceptance_tests_are_accepted(chunk, rho, table, cutoff, skew_tolerance, flag):
+def test_valid_acceptance_tests_are_accepted(chunk, rho, table, cutoff, skew_tolerance, flag, tolerance, stages):
     tests = [
         tj.MinibatchBarker(chunk, rho, table, cutoff, flag, skew_tolerance),
         tj.Penalty(chunk, rho, flag),
+        tj.Penalty(chunk, rho + 1.0, tolerance=tolerance, stages=stages),
         tj.Metropolis(chunk),
         tj.Barker(chunk),
         tj.paper_test(chunk),

@@ -15,7 +15,7 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 4)).astype(np.float32)
 Y = RNG.integers(0, 3, 60)
 SIZES = (4, 6, 3)
-HOW = {"epochs": 40, "chains": 2, "records": 2, "burn_in": 20, "acceptance": tj.Penalty(16)}
+HOW = {"epochs": 40, "chains": 2, "records": 2, "burn_in": 20, "acceptance": tj.Metropolis()}
 
 
 class Own:
@@ -149,7 +149,7 @@ def command_line(tmp_path_factory):
     """A run of the command line and a file of inputs."""
     folder = tmp_path_factory.mktemp("line")
     np.savez(folder / "data.npz", x=X, y=Y)
-    options = "--hidden 6 --tau 2 --epochs 40 --records 2 --chains 1 --chunk 16"
+    options = "--hidden 6 --tau 2 --epochs 40 --records 2 --chains 1 --acceptance metropolis"
     with pytest.raises(SystemExit) as exit_:
         tj.cli.app(["train", str(folder / "data.npz"), *options.split(), "--out", str(folder / "run")])
     assert exit_.value.code == 0

@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     START = 8
     OWN = 9
     """Not used by trajens: for moves, tests and scans of one's own."""
+    AUDIT = 10
 
 
 class Key(NamedTuple):

@@ -55,11 +55,25 @@ def summarise(records: Records, burn_in: int, reasons: tuple[str, ...]) -> dict[
         "batch_size": mean("batch_size"),
         "data_used": since("data_used"),
         "data_measured": since("data_measured"),
-        "max_skew": float(records["max_skew"][:, is_after].max()),
+        "data_audited": since("data_audited"),
+        **_tilt(records, is_after),
         "weight_rms": float(records["weight_rms"][:, -1].mean()),
         "reasons": {reason: int(records[reason][:, is_after].sum()) for reason in reasons},
         "chains": int(losses.size),
     }
+
+
+def _tilt(records: Records, is_after: np.ndarray) -> dict[str, float]:
+    """The error of s over all audits, each chain and record one sample of it; NaN where there were none."""
+    beta = error = float("nan")
+    weight = records["tilt_weight"][:, is_after] if "tilt_weight" in records else np.zeros((1, 0))
+    if weight.sum() > 0:
+        found = np.where(weight > 0, records["tilt_error"][:, is_after], 0.0)
+        beta = float((weight * found).sum() / weight.sum())
+        if (weight > 0).sum() > 1:
+            error = float(np.sqrt(((weight * (found - beta)) ** 2).sum()) / weight.sum())
+    s = float(records["s"][:, is_after].mean())
+    return {"tilt_error": beta, "tilt_error_stderr": error, "s_effective": s * (1 + beta)}
 
 
 def warn_if_not_finite(records: Records, first: int) -> None:

@@ -18,13 +18,13 @@ from trajens.errors import InputError, StorageError, integer
 from trajens.moves import Proposer
 from trajens.precision import single
 from trajens.progress import Progress, ProgressBar
-from trajens.records import Records, num_records, warn_if_not_finite
-from trajens.sampling import marks
+from trajens.records import Records, has_summary, num_records, summarise, warn_if_not_finite
+from trajens.sampling import auditing, marks
 from trajens.sampling.blocks import Blocks
 from trajens.sampling.devices import Sampler
 from trajens.sampling.footprint import require_room
 from trajens.sampling.measure import examples_per_measurement
-from trajens.sampling.recording import record, total
+from trajens.sampling.recording import REASONS, record, total
 from trajens.sampling.sampler import State, state_like
 from trajens.sampling.settings import MAX_EPOCHS, Observable, Settings, default_burn_in
 from trajens.scan import Scan
@@ -53,9 +53,10 @@ class Run:
     records : dict of arrays (chains, records)
         ``epoch``; ``loss`` per model on fresh data (or all of it) at that epoch, its sampling error ``loss_error``;
         and over the epochs since the record before: ``loss_deciding`` (the paper's estimate), ``acceptance``,
-        ``batch_size``; ``data_used`` and ``data_measured`` (examples times models evaluated so far, to decide and to
-        measure), ``max_skew``, ``weight_rms`` (at that epoch), ``s``, the counts of every reason for a decision, and
-        the records of one's own.
+        ``batch_size``; ``data_used``, ``data_measured`` and ``data_audited`` (examples times models evaluated so far,
+        to decide, measure and audit); ``tilt_error`` (the audited error of s, NaN where there was no audit) and
+        ``tilt_weight`` (its weight); ``weight_rms`` (at that epoch), ``s``, the counts of every reason for a decision,
+        and the records of one's own.
     """
 
     target: Target
@@ -222,7 +223,7 @@ def sample(
     plan = marks.planned(epochs, settings.burn_in, records)
     require_valid(target.schedule, plan)
     with directory or nullcontext():
-        run = None if directory is None or not directory.resume else _restored(target, settings, directory)
+        run = None if directory is None or not directory.resume else restored(target, settings, directory)
         sampler = None
         if run is None:
             sampler = Sampler(target, settings)
@@ -259,12 +260,14 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     log.save(now)
     records = {name: values[:, : now.recorded] for name, values in log.records.items()}
     warn_if_not_finite(records, num_records(run.records))
+    _warn_of_tilt(records, run.settings)
     return replace(run, standing=now, records=records, kept=log.history(now.recorded))
 
 
 def _standings(now: Standing, sampler: Sampler, log: Logbook, stop: Callable[[], bool] | None) -> Iterator[Standing]:
     """Where a run stands after every block and after every record."""
     blocks, began = Blocks(sampler.program), time.perf_counter() - now.seconds
+    auditor = auditing.Auditor(sampler, now.marks)
     for mark in now.marks[now.recorded :]:
         is_stopped = False
         while now.epoch < mark and not is_stopped:
@@ -273,7 +276,7 @@ def _standings(now: Standing, sampler: Sampler, log: Logbook, stop: Callable[[],
             if now.epoch < mark:
                 yield now
         if now.epoch == mark:
-            now = replace(_recorded(now, sampler, log), seconds=time.perf_counter() - began)
+            now = replace(_recorded(now, sampler, auditor, log), seconds=time.perf_counter() - began)
             yield now
         if is_stopped:
             return
@@ -289,21 +292,63 @@ def _advanced(now: Standing, sampler: Sampler, blocks: Blocks, mark: int) -> Sta
     return replace(now, state=state, epoch=epoch, pending=pending)
 
 
-def _recorded(now: Standing, sampler: Sampler, log: Logbook) -> Standing:
-    """Measure at a mark, write it down and count from 0 again."""
-    pending, target = now.pending, sampler.target
+def _recorded(now: Standing, sampler: Sampler, auditor: auditing.Auditor, log: Logbook) -> Standing:
+    """Measure and audit at a mark, write it down and count from 0 again."""
+    pending, target, used = now.pending, sampler.target, log.used
     assert pending is not None
+    so_far = float(np.mean(pending.evaluations + used.data))
+    is_first = not log.is_audited(sampler.settings.burn_in)
+    state, audited = auditor.at(now.state, now.epoch, so_far, float(np.mean(used.audited)), is_first)
     examples = examples_per_measurement(target.problem.size, target.tau, float(np.mean(pending.evaluations)))
     measured = sampler.measure_at(now.state, now.epoch, examples)
-    log.add(now.recorded, record(now.epoch, pending, measured, examples, target, log.used), now.state.path)
-    return replace(now, recorded=now.recorded + 1, pending=None)
+    log.add(now.recorded, record(now.epoch, pending, measured, examples, audited, target, used), now.state.path)
+    return replace(now, state=state, recorded=now.recorded + 1, pending=None)
 
 
-def _restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
+def audit(run: Run, proposals: int = auditing.PROPOSALS, examples: int | None = None) -> auditing.Audit:
+    """How far the decisions of a run are from detailed balance, and so how far its s is from the one asked for.
+
+    Proposals are made from its last paths as the sampler would make them, and decided many times on batches that are
+    drawn from all loss differences; see `trajens.acceptance.audit`. Nothing of the run is changed.
+
+    Parameters
+    ----------
+    run : Run
+    proposals : int
+        In all chains together, at least one of each.
+    examples : int, optional
+        Evaluated for each; default eight batches, 1024 at least and 8192 at most, or all.
+
+    Returns
+    -------
+    Audit
+        With ``tilt_error``, ``tilt_error_stderr`` and ``s_effective``.
+    """
+    sampler = Sampler(run.target, run.settings)
+    return auditing.audit(sampler, sampler.place(run.state), proposals, examples)
+
+
+def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
     """The run in a directory, or None if nothing was saved there yet."""
     like = single(state_like)(settings.program(target), settings.chains, target.problem.dim)
     found = directory.restore(like, lambda: identity_of(target, settings), witness_of(target.problem))
     return None if found is None else Run(target, settings, *found, None, directory)
+
+
+def _warn_of_tilt(records: Records, settings: Settings) -> None:
+    """A RuntimeWarning if the audits after burn-in find more than the tolerance."""
+    tolerance = getattr(settings.acceptance, "tolerance", None)
+    if tolerance is None or not has_summary(records, settings.burn_in):
+        return
+    found = summarise(records, settings.burn_in, REASONS)
+    beta, error = found["tilt_error"], found["tilt_error_stderr"]
+    if abs(beta) - 2 * error > tolerance:
+        warnings.warn(
+            f"the run samples an s that is off by {beta:+.1%} +- {error:.1%}, more than the tolerance of "
+            f"{tolerance:.1%}; give it a longer burn-in, in which batches are planned, or a smaller tolerance.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 @contextmanager

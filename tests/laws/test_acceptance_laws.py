@@ -12,10 +12,9 @@ from scipy import stats
 from scipy.special import expit, logit, ndtr
 
 import trajens as tj
-from tests.evidence import evidence_of, plan_of
+from tests.evidence import ONE_STAGE, evidence_of, plan_at, plan_of
 from trajens.acceptance import Reason
 from trajens.acceptance.correction import correction_table
-from trajens.acceptance.penalty import Plan
 from trajens.randomness import Purpose, fold_in, key_of, normal, uniform, words
 
 Z = 6.0
@@ -71,12 +70,12 @@ def test_the_paper_test_is_the_ridge_table_without_the_finite_population_factor(
 
 @pytest.mark.parametrize("rho", [0.5, 1.0, 1.35])
 def test_penalty_accepts_by_its_formula(rho):
-    accepted = _acceptance(tj.Penalty(32, rho=1.5), rho)
+    accepted = _acceptance(tj.Penalty(32, rho=1.5, **ONE_STAGE), rho)
     _assert_frequencies(accepted, _penalty_formula(DELTAS, rho))
 
 
 def test_penalty_without_noise_is_metropolis():
-    accepted = _acceptance(tj.Penalty(32, rho=1.5), rho=0.0)
+    accepted = _acceptance(tj.Penalty(32, rho=1.5, **ONE_STAGE), rho=0.0)
     _assert_frequencies(accepted, np.minimum(1.0, np.exp(DELTAS)))
 
 
@@ -89,7 +88,7 @@ def test_the_penalty_formula_is_detailed_balanced(delta, rho):
 
 @pytest.mark.parametrize("rho", [0.5, 1.0, 1.35])
 def test_penalty_frequencies_are_detailed_balanced(rho):
-    accepted = _acceptance(tj.Penalty(32, rho=1.5), rho)
+    accepted = _acceptance(tj.Penalty(32, rho=1.5, **ONE_STAGE), rho)
     log_ratio = np.log(accepted / accepted[::-1])
     relative = (1.0 - accepted) / (DRAWS * accepted)
     assert (np.abs(log_ratio - DELTAS) <= Z * np.sqrt(relative + relative[::-1])).all()
@@ -107,16 +106,16 @@ def test_penalty_has_all_three_terms(word, b, rho2, side):
     penalty = rho2 / 2 + rho2**2 / (4 * (b + 1)) + rho2**3 / (3 * (b + 1) * (b + 3))
     threshold = float(jnp.log(uniform(jnp.uint32(word)))) + penalty
     delta = threshold + side * 1e-5 * (1.0 + abs(threshold))
-    verdict = _decide(tj.Penalty(32), delta, rho2 * b / (1 - b / size), b=b, size=size, word=word)
+    verdict = _decide(tj.Penalty(32, **ONE_STAGE), delta, rho2 * b / (1 - b / size), b=b, size=size, word=word)
     assert bool(verdict.is_accepted) == (side > 0)
 
 
 @pytest.mark.parametrize("size", [256, 1000, 60000])
 def test_the_planned_batch_is_the_smallest_that_reaches_rho(size):
     chunk, rho, s = 32, 1.35, 7.0
-    test = tj.Penalty(chunk, rho=rho)
+    test = tj.Penalty(chunk, rho=rho, **ONE_STAGE)
     for variance in np.geomspace(1e-3, 1e6, 28):
-        plan = Plan(jnp.float32(variance / s**2), jnp.int32(5))
+        plan = plan_at(test, variance / s**2, seen=5)
         b = int(test.planned_batch(plan, jnp.float32(s), size))
         assert b == size or b % chunk == 0
         assert _noise(variance, b, size) <= rho**2 * (1 + 1e-4)
@@ -126,8 +125,21 @@ def test_the_planned_batch_is_the_smallest_that_reaches_rho(size):
             assert _noise(variance, fewer, size) >= rho**2 * (1 - 1e-4)
 
 
+@pytest.mark.parametrize("size", [256, 60000])
+def test_the_noise_of_a_first_stage_is_bounded_at_any_variance(size):
+    # Where the plan takes all data the first stage does, or noise would refuse everything.
+    test = tj.Penalty(32, rho=2.0, tolerance=None)
+    for variance in np.geomspace(1e2, 1e12, 21):
+        plan = jax.tree.map(lambda leaf: leaf[0, 0], test.init(1, 1))
+        plan = plan._replace(variance=jnp.float32(variance), seen=jnp.int32(5))
+        b, both = (int(test.planned_batch(plan, jnp.float32(1), size, stage)) for stage in (0, 1))
+        assert b <= both
+        part = float(plan.first) if b < both else 1.0
+        assert part**2 * _noise(variance, b, size) <= part * test.rho**2 * (1 + 1e-4)
+
+
 def test_planned_penalty_decides_when_the_plan_is_reached_whatever_the_noise():
-    test = tj.Penalty(32)
+    test = tj.Penalty(32, **ONE_STAGE)
     for variance in (0.0, 1.0, 1e6):
         for b, is_decided in ((32, False), (96, False), (128, True), (160, True)):
             assert bool(_decide(test, 0.0, variance, b=b, size=1000, planned=128).is_decided) is is_decided
@@ -181,7 +193,7 @@ def test_the_cut_off_fires_beyond_c0_plus_c1_rho():
 @pytest.mark.parametrize("cutoff", [(10.0, 5.0), None])
 @pytest.mark.parametrize("delta", [-100.0, -1.0, 0.0, 1.0, 100.0])
 def test_no_spread_in_the_sample_is_decided_without_nan(delta, cutoff):
-    planned = (tj.Penalty(32), tj.Penalty(32, pool=True))
+    planned = (tj.Penalty(32, **ONE_STAGE), tj.Penalty(32, pool=True, **ONE_STAGE))
     for test in (
         tj.MinibatchBarker(32, cutoff=cutoff, skew_tolerance=0.05),
         *planned,
@@ -326,7 +338,7 @@ def _penalty_formula(delta, rho):  # type: ignore[no-untyped-def]
 
 def _unplanned(test):  # type: ignore[no-untyped-def]
     """What a test remembers that decides after its first chunk; nothing, but for a plan of the smallest batch."""
-    return Plan(jnp.float32(0), jnp.int32(1)) if isinstance(test, tj.Penalty) and test.plan else ()
+    return plan_at(test, 0.0) if isinstance(test, tj.Penalty) and test.plan else ()
 
 
 def _decide(test, delta, variance, b, size, planned=None, word=2**31):  # type: ignore[no-untyped-def]

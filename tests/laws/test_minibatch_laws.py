@@ -11,11 +11,10 @@ import pytest
 from scipy.special import expit, ndtri
 
 import trajens as tj
-from tests.evidence import plan_of
+from tests.evidence import ONE_STAGE, plan_of
 from tests.monte_carlo import Z, assert_agrees
 from trajens.acceptance import Evidence
 from trajens.acceptance.moments import moments_of
-from trajens.acceptance.penalty import Plan
 from trajens.randomness import Key, Purpose, fold_in, key_of, words
 from trajens.subsample import permute
 
@@ -44,7 +43,7 @@ def relative_bias(test, epochs, chains, seed=1):
 
 @pytest.mark.slow
 def test_planned_penalty_is_within_half_a_per_cent_of_the_exact_excess_loss():
-    bias, error, summary = relative_bias(tj.Penalty(32, rho=1.35), epochs=16_000, chains=4096)
+    bias, error, summary = relative_bias(tj.Penalty(32, rho=1.35, **ONE_STAGE), epochs=16_000, chains=4096)
     assert error < 0.0011
     assert abs(bias) < 0.005
     # It reads half the data, and the loss on the deciding batch is low by a sizeable part of the excess.
@@ -53,12 +52,17 @@ def test_planned_penalty_is_within_half_a_per_cent_of_the_exact_excess_loss():
     assert -0.6 < deciding < -0.2
 
 
-def test_a_pooled_plan_takes_equal_batches_and_samples_the_same_law():
-    test = tj.Penalty(32, pool=True)
-    plan = Plan(jnp.array([[1.0, 3.0], [0.0, 8.0]]), jnp.array([[1, 2], [0, 4]]))
+def test_a_pooled_plan_takes_equal_batches():
+    test = tj.Penalty(32, pool=True, **ONE_STAGE)
+    plan = test.init(2, 2)._replace(variance=jnp.array([[1.0, 3.0], [0.0, 8.0]]), seen=jnp.array([[1, 2], [0, 4]]))
     shared = test.view(plan)
     np.testing.assert_array_equal(shared.variance, [[2.0, 2.0], [8.0, 8.0]])
     assert (np.asarray(shared.seen) > 0).all()
+
+
+@pytest.mark.slow
+def test_a_pooled_plan_samples_the_same_law():
+    test = tj.Penalty(32, pool=True, **ONE_STAGE)
     bias, error, _ = relative_bias(test, epochs=8000, chains=512)
     assert error < 0.004
     assert abs(bias) < Z * error
@@ -129,8 +133,8 @@ def test_penalty_acceptance_at_half_the_data_obeys_detailed_balance(delta):
     size, batch, rho2 = 512, 256, 1.0
     population = ndtri((np.arange(size) + 0.5) / size)
     population *= np.sqrt(rho2 * batch / (1 - batch / size) / population.var(ddof=1))
-    there = decisions(tj.Penalty(batch), jnp.asarray(population + delta, jnp.float32), batch).is_accepted
-    back = decisions(tj.Penalty(batch), jnp.asarray(population - delta, jnp.float32), batch).is_accepted
+    there = decisions(tj.Penalty(batch, **ONE_STAGE), jnp.asarray(population + delta, jnp.float32), batch).is_accepted
+    back = decisions(tj.Penalty(batch, **ONE_STAGE), jnp.asarray(population - delta, jnp.float32), batch).is_accepted
     # A(Delta) exp(-Delta) = A(-Delta), from independent frequencies.
     a, b = there.mean(), back.mean()
     error = np.sqrt(np.exp(-2 * delta) * a * (1 - a) / there.size + b * (1 - b) / back.size)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trajens as tj
+from tests.evidence import ONE_STAGE
 from tests.monte_carlo import Z, z_scores
 
 
@@ -24,7 +25,7 @@ def test_log_z_by_thermodynamic_integration_is_the_closed_form(prior):
         chains=len(s) * per_node,
         burn_in=4000,
         move=move,
-        acceptance=tj.Penalty(16, rho=1.0),
+        acceptance=tj.Penalty(16, rho=1.0, **ONE_STAGE),
         scan="random",
         records=120,
     )

@@ -1,6 +1,6 @@
 """Acceptance tests: continue, accept or reject, from loss differences on growing minibatches."""
 
-from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict
+from trajens.acceptance.base import AcceptanceTest, Evidence, Judgement, Past, Reason, Verdict
 from trajens.acceptance.full_data import Barker, FullData, Metropolis
 from trajens.acceptance.minibatch import MinibatchBarker, paper_test
 from trajens.acceptance.penalty import Penalty
@@ -10,8 +10,10 @@ __all__ = [
     "Barker",
     "Evidence",
     "FullData",
+    "Judgement",
     "Metropolis",
     "MinibatchBarker",
+    "Past",
     "Penalty",
     "Reason",
     "Verdict",

@@ -4,17 +4,19 @@
 
 A test never learns how the proposal was made. It sees running moments of Delta_i on a growing minibatch and
 decides with the random words it is handed; it may remember a little of every model to plan its batches: `init`,
-`decide(state, evidence, words)`, `learn`.
+`decide(state, evidence, words)`, `learn`. A test may have several stages, each with examples of its own: what passes
+one goes on to the next.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from trajens.acceptance.moments import Moments
 from trajens.errors import integer, number
@@ -39,26 +41,60 @@ class Reason(IntEnum):
         return self.name.lower()
 
 
+class Past(NamedTuple):
+    """The examples of earlier stages: their number B, and the mean M of their loss differences."""
+
+    n: jax.Array
+    mean: jax.Array
+
+    def plus(self, moments: Moments, is_passed: jax.Array) -> tuple[Past, Moments]:
+        """The past, and the moments of the stage that begins, where the stage of `moments` `is_passed`."""
+        n = self.n + moments.n
+        mean = self.mean + (moments.mean - self.mean) * (moments.n / jnp.maximum(n, 1)).astype(jnp.float32)
+        past = Past(jnp.where(is_passed, n, self.n), jnp.where(is_passed, mean, self.mean))
+        return past, jax.tree.map(lambda leaf: jnp.where(is_passed, 0, leaf).astype(leaf.dtype), moments)
+
+
 class Evidence(NamedTuple):
     """What is known of Delta after b of `size` examples drawn without replacement.
 
     `moments` are those of the loss differences l_i' - l_i, without s; `log_ratio` is what the move adds to Delta.
+    In a later stage `moments` are of its own examples, and with the mean m of those
+
+        Delta* = -s ((N - B) m + B M) / N,   Var(Delta*) = (1 - B/N)^2 S^2 (1/b - 1/(N - B)),
+
+    which given all that was seen before is unbiased for Delta, and so uncorrelated with it.
     """
 
     moments: Moments
     s: jax.Array
     log_ratio: jax.Array
     size: int
+    past: Past | None = None
+    stage: jax.Array | int = 0
 
     @property
     def b(self) -> jax.Array:
-        """Examples seen."""
+        """Examples seen in this stage."""
         return self.moments.n
+
+    @property
+    def seen(self) -> jax.Array:
+        """Examples seen in all stages."""
+        return self.b if self.past is None else self.b + self.past.n
 
     @property
     def delta(self) -> jax.Array:
         """Delta*, the estimate of Delta."""
-        return self.log_ratio - self.s * self.moments.mean
+        mean = self.moments.mean
+        if self.past is not None:
+            mean = self.past.mean + (mean - self.past.mean) * self._share_left
+        return self.log_ratio - self.s * mean
+
+    @property
+    def _share_left(self) -> jax.Array | float:
+        """(N - B) / N, the share of the examples that this stage can draw from."""
+        return 1.0 if self.past is None else (self.size - self.past.n).astype(jnp.float32) / self.size
 
     @property
     def variance(self) -> jax.Array:
@@ -73,15 +109,15 @@ class Evidence(NamedTuple):
     @property
     def is_complete(self) -> jax.Array:
         """Whether every example has been seen."""
-        return self.b >= self.size
+        return self.seen >= self.size
 
     def noise(self, finite_population: bool = True) -> jax.Array:
-        """rho^2 = Var(Delta*) = (S^2 / b) (1 - b/N); the paper leaves the last factor out."""
+        """rho^2 = Var(Delta*), in a first stage (S^2 / b) (1 - b/N); the paper leaves the last factor out."""
         rho2 = self.variance / jnp.maximum(self.b, 1)
         if not finite_population:
             return rho2
         # A rounded quotient b / N would leave a tiny negative variance at b = N.
-        return rho2 * ((self.size - self.b).astype(jnp.float32) / self.size)
+        return rho2 * ((self.size - self.seen).astype(jnp.float32) / self.size) * self._share_left
 
     def third_cumulant(self) -> jax.Array:
         """kappa_3 of Delta*; kappa_3 / 12 is what it adds to the log-ratio of detailed balance."""
@@ -89,11 +125,20 @@ class Evidence(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Continue (not decided), accept or reject, and why."""
+    """Continue (not decided), accept or reject, and why; `is_passed` ends a stage, and the next takes new examples."""
 
     is_decided: jax.Array
     is_accepted: jax.Array
     reason: jax.Array
+    is_passed: jax.Array | bool = False
+
+
+class Judgement(NamedTuple):
+    """A stage before the draw: whether it is over, ln of the probability of passing it, whether that is to accept."""
+
+    is_ready: jax.Array
+    log_chance: jax.Array
+    is_last: jax.Array
 
 
 class AcceptanceTest(ABC):
@@ -103,11 +148,18 @@ class AcceptanceTest(ABC):
     """Whether the test always reads the whole data set, so that the order of examples is irrelevant."""
 
     num_words = 4
-    """Random words a decision may use."""
+    """Random words a decision may use, in all its stages."""
+
+    num_stages = 1
+    """The most stages a decision has."""
 
     @abstractmethod
     def chunk_size(self, size: int) -> int:
         """Examples taken at a time from a data set of `size`; refuses what does not fit."""
+
+    def resolved(self, size: int) -> Self:
+        """The same test with its chunk for `size` examples, whatever number it is asked to decide on."""
+        return self
 
     def init(self, kinds: int, tau: int) -> Any:
         """What the test remembers of one chain: a pytree of arrays (kinds, tau), one entry per kind of move and model.
@@ -126,6 +178,23 @@ class AcceptanceTest(ABC):
 
         After all data the answer is taken whether the test wants to continue or not.
         """
+
+    def judge(self, state: Any, evidence: Evidence) -> Judgement | None:
+        """`decide` before the draw, for a test whose draw can be averaged over; audits are less noisy with it."""
+        return None
+
+    def most_examples(self, state: Any, s: jax.Array, size: int) -> Any:
+        """The most examples that decisions with the entries `state` read."""
+        return jnp.full(s.shape, size, jnp.int32)
+
+    def plan_within(
+        self, chunk: int, entries: Any, looked: Any, tolerance: float, rng: np.random.Generator
+    ) -> dict[str, float]:
+        """Fields of the memory to change so that an audited error of s stays within `tolerance`; default none.
+
+        It is asked in burn-in only, with proposals that were looked at and the entries they would be decided with.
+        """
+        return {}
 
     def learn(self, state: Any, evidence: Evidence) -> Any:
         """The entry after a decision. It is asked during burn-in only: averages are taken with a fixed kernel."""
@@ -149,6 +218,6 @@ def given_chunk(chunk: int | None) -> int | None:
     return None if chunk is None else integer("chunk", chunk, 2, "try 32 for small models, 240 for networks")
 
 
-def check_rho(rho: float) -> float:
+def check_rho(rho: float, at_most: float = 1.5) -> float:
     """The accepted noise of Delta*."""
-    return number("rho", rho, "1.0 is the paper's, 1.35 uses half the data", above=0.0, at_most=1.5)
+    return number("rho", rho, "1.0 is the paper's, 1.35 uses half the data", above=0.0, at_most=at_most)

@@ -13,8 +13,8 @@ a plan does not).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -68,6 +68,9 @@ class MinibatchBarker(AcceptanceTest):
 
     def chunk_size(self, size: int) -> int:
         return minibatch_chunk(self.chunk, size)
+
+    def resolved(self, size: int) -> Self:
+        return replace(self, chunk=self.chunk_size(size))
 
     def decide(self, state: Any, evidence: Evidence, words: jax.Array) -> Verdict:
         delta = evidence.delta

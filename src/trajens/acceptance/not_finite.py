@@ -38,4 +38,5 @@ def refuse_what_is_not_finite(
         (verdict.is_decided & is_last_row) | is_bad_any,
         jnp.where(is_bad_any, ~is_bad_new, verdict.is_accepted),
         jnp.where(is_bad_any, reason, verdict.reason).astype(jnp.int32),
+        verdict.is_passed & is_last_row & ~is_bad_any,
     )

@@ -13,65 +13,131 @@ the test keeps a running mean v of the variance of past loss differences, takes
 
 and decides with whatever rho comes out, so nothing selects batches by their outcome. The plan adapts during
 burn-in and is frozen after it: averages are taken with a fixed kernel.
+
+Stages. Delta = lambda Delta + (1 - lambda) Delta; a first stage tests lambda Delta on lambda b examples (on more, up to
+all, where b is much of the data), a second one the rest on b others, and a proposal is accepted when both say yes. For
+normal noise their estimates are independent and each has A_j(Delta) = exp(lambda_j Delta) A_j(-Delta), so the product
+is detailed balanced; a hopeless proposal is refused after the first few examples. Where the first stage would be less
+than half a chunk, all is tested at once.
+
+Tolerance. Means of few heavy-tailed differences are not normal. How far the decisions are from detailed balance is
+audited (`trajens.acceptance.audit`), and the plan takes the larger of the b that noise asks for and the b at which the
+error of s is within the tolerance (`trajens.acceptance.tolerance`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from trajens.acceptance.base import AcceptanceTest, Evidence, Reason, Verdict, check_rho, given_chunk, minibatch_chunk
-from trajens.errors import require
+from trajens.acceptance.base import (
+    AcceptanceTest,
+    Evidence,
+    Judgement,
+    Reason,
+    Verdict,
+    check_rho,
+    given_chunk,
+    minibatch_chunk,
+)
+from trajens.errors import integer, number, require
 from trajens.randomness import uniform
+
+TOLERANCE = 0.01
+"""Error of s that a plan keeps, unless another is asked for."""
+
+RHO_LARGEST = 2.38
+"""Noise at which small steps cost the fewest examples per accepted move, 1 / (rho^2 2 Phi(-rho/2))."""
+RHO_FIXED, RHO_UNAUDITED = 1.35, 1.0
+"""Noise without a tolerance, and noise until an audit allows more."""
+
+FIRST = 0.3
+"""lambda, the part of Delta that a first stage tests, with so large a part of b."""
 
 _RATE = 0.01
 _PILOT_CHUNKS = 4
 
 
 class Plan(NamedTuple):
-    """Running mean of the variance of loss differences, without s, and how many were averaged."""
+    """What a plan is made of, per kind of move and model.
+
+    Running mean of the variance of loss differences, without s, and how many were averaged; the noise rho that is aimed
+    at, and the part lambda of Delta that is tested first.
+    """
 
     variance: jax.Array
     seen: jax.Array
+    rho: jax.Array
+    first: jax.Array
 
 
 @dataclass(frozen=True)
 class Penalty(AcceptanceTest):
-    """The recommended test: no table, most accepted moves per example, no bias from stopping.
+    """The recommended test: it keeps a stated tolerance, and moves furthest per example.
 
     Parameters
     ----------
     chunk : int, optional
         Batches are whole multiples of this; default 32, or 240 where there are more than 4096 examples.
-    rho : float in (0, 1.5]
-        rho_t, the noise of Delta* the plan aims at.
+    rho : float in (0, 2.5], optional
+        rho_t, the largest noise of Delta* the plan aims at; default 2.38, or 1.35 without a tolerance.
     plan : bool
-        Choose b before looking; False grows b until the estimated rho is small enough (biased, for comparison).
+        Choose b before looking; False grows b until the estimated rho is small enough (biased, for comparison). It has
+        one stage and no tolerance.
     pool : bool
         Plan one b for all models of a path, from their mean v. The lanes of a checkerboard then decide together and
         none waits for another, which pays on a GPU; models whose v is above the mean are accepted less often.
+    tolerance : float or None
+        Largest audited error of s: the run samples the law of s (1 + error). Batches are made larger than rho asks
+        for until it is kept. None keeps rho as it is.
+    stages : 1 or 2
+        With two, a part of Delta is tested on a part of the examples first, so that hopeless proposals cost little,
+        unless the audit finds that one stage moves further per example.
     """
 
     chunk: int | None = None
-    rho: float = 1.35
+    rho: float | None = None
     plan: bool = True
     pool: bool = False
+    tolerance: float | None = TOLERANCE
+    stages: int = 2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "chunk", given_chunk(self.chunk))
-        object.__setattr__(self, "rho", check_rho(self.rho))
         require(self.plan or not self.pool, "pool must be False without a plan, got True; use plan=True.")
+        if self.tolerance is not None:
+            advice = "0.01 is one per cent of s; None keeps rho as it is"
+            object.__setattr__(self, "tolerance", number("tolerance", self.tolerance, advice, above=0.0, at_most=1.0))
+        advice = "2 refuse hopeless proposals early"
+        object.__setattr__(self, "stages", integer("stages", self.stages, 1, advice, 2))
+        if not self.plan:
+            object.__setattr__(self, "tolerance", None)
+            object.__setattr__(self, "stages", 1)
+        usual = RHO_FIXED if self.tolerance is None else RHO_LARGEST
+        object.__setattr__(self, "rho", usual if self.rho is None else check_rho(self.rho, 2.5))
+
+    @property
+    def num_stages(self) -> int:  # type: ignore[override]
+        return self.stages
 
     def chunk_size(self, size: int) -> int:
         return minibatch_chunk(self.chunk, size)
 
+    def resolved(self, size: int) -> Self:
+        return replace(self, chunk=self.chunk_size(size))
+
     def init(self, kinds: int, tau: int) -> Any:
         if not self.plan:
             return ()
-        return Plan(jnp.zeros((kinds, tau), jnp.float32), jnp.zeros((kinds, tau), jnp.int32))
+        assert self.rho is not None
+        real = jnp.zeros((kinds, tau), jnp.float32)
+        rho = self.rho if self.tolerance is None else min(self.rho, RHO_UNAUDITED)
+        first = FIRST if self.stages > 1 else 0.0
+        return Plan(real, real.astype(jnp.int32), jnp.full_like(real, rho), jnp.full_like(real, first))
 
     def view(self, state: Any) -> Any:
         if not self.pool:
@@ -80,34 +146,77 @@ class Penalty(AcceptanceTest):
         mean = state.variance.mean(1, keepdims=True, where=is_seen)
         # A kind without a past has no mean: the pilot batch is taken whatever stands there.
         mean = jnp.where(is_seen.any(1, keepdims=True), mean, 0.0)
-        pooled = Plan(mean, state.seen.max(1, keepdims=True))
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, state.seen.shape), pooled)
+        to_all = lambda leaf: jnp.broadcast_to(leaf, state.seen.shape)  # noqa: E731
+        return state._replace(variance=to_all(mean), seen=to_all(state.seen.max(1, keepdims=True)))
 
-    def planned_batch(self, state: Plan, s: jax.Array, size: int) -> jax.Array:
-        """Examples to take before deciding."""
-        variance = s**2 * state.variance
-        wanted = size * variance / (size * self.rho**2 + variance)
-        # A model without a past takes a fixed pilot batch: any b is valid as long as it does not depend on the data.
+    def planned_batch(self, state: Plan, s: jax.Array, size: int, stage: jax.Array | int = 0) -> jax.Array:
+        """Examples to take in a stage before deciding."""
         chunk = self.chunk_size(size)
-        chunks = jnp.where(state.seen > 0, jnp.ceil(wanted / chunk), _PILOT_CHUNKS).astype(jnp.int32)
+        is_first = (jnp.asarray(stage) == 0) & ~self._is_undivided(state, s, size)
+        share = jnp.where(is_first, state.first, 1.0) if self.stages > 1 else 1.0
+        # A model without a past takes a fixed pilot batch: any b is valid as long as it does not depend on the data.
+        planned = jnp.ceil(self._wanted(state, s, size, share) / chunk)
+        chunks = jnp.where(state.seen > 0, planned, _PILOT_CHUNKS).astype(jnp.int32)
         return jnp.clip(chunks * chunk, chunk, size)
 
+    def _wanted(self, state: Plan, s: jax.Array, size: int, share: jax.Array | float) -> jax.Array:
+        """The b at which the noise of `share` of Delta is share^1/2 rho, before it is divided into chunks.
+
+        It is `share` of the b for all of Delta where that is few of the data, and all data where that is.
+        """
+        variance = share * s**2 * state.variance
+        return size * variance / (size * state.rho**2 + variance)
+
+    def _is_undivided(self, state: Plan, s: jax.Array, size: int) -> jax.Array:
+        """Whether the first stage would be so small that it is not worth a chunk of its own."""
+        return (state.seen > 0) & (self._wanted(state, s, size, state.first) < self.chunk_size(size) / 2)
+
     def decide(self, state: Any, evidence: Evidence, words: jax.Array) -> Verdict:
-        rho2 = evidence.noise()
-        b = evidence.b.astype(jnp.float32)
-        u = rho2 / 2 + rho2**2 / (4 * (b + 1)) + rho2**3 / (3 * (b + 1) * (b + 3))
-        is_accepted = jnp.log(uniform(words[0])) < evidence.delta - u
-        if self.plan:
-            is_ready = evidence.b >= self.planned_batch(state, evidence.s, evidence.size)
-        else:
-            is_ready = rho2 <= self.rho**2
+        is_ready, log_chance, is_last = self.judge(state, evidence)
+        word = words[0] if self.stages == 1 else jnp.where(jnp.asarray(evidence.stage) == 0, words[0], words[1])
+        is_passed = jnp.log(uniform(word)) < log_chance
         reason = jnp.where(evidence.is_complete, Reason.ALL_DATA, Reason.TESTED).astype(jnp.int32)
-        return Verdict(is_ready | evidence.is_complete, is_accepted, reason)
+        return Verdict(is_ready & (is_last | ~is_passed), is_passed & is_last, reason, is_ready & is_passed & ~is_last)
+
+    def judge(self, state: Any, evidence: Evidence) -> Judgement:
+        part, is_last = self._part(state, evidence)
+        rho2, b = part**2 * evidence.noise(), evidence.b.astype(jnp.float32)
+        u = rho2 / 2 + rho2**2 / (4 * (b + 1)) + rho2**3 / (3 * (b + 1) * (b + 3))
+        if self.plan:
+            is_ready = evidence.b >= self.planned_batch(state, evidence.s, evidence.size, evidence.stage)
+        else:
+            assert self.rho is not None
+            is_ready = rho2 <= self.rho**2
+        return Judgement(is_ready | evidence.is_complete, part * evidence.delta - u, is_last)
+
+    def _part(self, state: Any, evidence: Evidence) -> tuple[Any, Any]:
+        """The part of Delta that is tested now, and whether it is the last."""
+        if self.stages == 1:
+            return 1.0, jnp.ones_like(evidence.is_complete)
+        # With all data at hand, what is left of Delta is tested at once.
+        is_second = jnp.asarray(evidence.stage) == 1
+        is_at_once = evidence.is_complete | self._is_undivided(state, evidence.s, evidence.size)
+        part = jnp.where(is_second, 1 - state.first, jnp.where(is_at_once, 1.0, state.first))
+        return part, is_second | is_at_once
+
+    def most_examples(self, state: Any, s: jax.Array, size: int) -> Any:
+        if not self.plan:
+            return super().most_examples(state, s, size)
+        stages = [self.planned_batch(state, s, size, stage) for stage in range(self.stages)]
+        return jnp.minimum(jnp.where(self._is_undivided(state, s, size), stages[0], sum(stages)), size)
+
+    def plan_within(
+        self, chunk: int, entries: Any, looked: Any, tolerance: float, rng: np.random.Generator
+    ) -> dict[str, float]:
+        from trajens.acceptance.tolerance import within_tolerance
+
+        rho, first = within_tolerance(self, chunk, entries, looked, tolerance, rng)
+        return {"rho": rho, "first": first}
 
     def learn(self, state: Any, evidence: Evidence) -> Any:
         if not self.plan:
             return state
         seen = jnp.minimum(state.seen + 1, round(1 / _RATE))
         # Without s, which may be annealed.
-        variance = evidence.moments.variance
-        return Plan(state.variance + (variance - state.variance) / seen, seen)
+        variance = state.variance + (evidence.moments.variance - state.variance) / seen
+        return state._replace(variance=variance, seen=seen)

@@ -12,6 +12,7 @@ import typer
 from jax.errors import JaxRuntimeError
 from typer.core import TyperGroup
 
+from trajens.cli.audit import audit
 from trajens.cli.bench import bench
 from trajens.cli.evaluate import evaluate, picture
 from trajens.cli.figure import figure
@@ -113,6 +114,7 @@ app.add_typer(bench, name="bench")
 app.command()(train)
 app.command()(resume)
 app.command()(evaluate)
+app.command()(audit)
 app.command()(predict)
 app.command()(picture)
 app.command()(figure)

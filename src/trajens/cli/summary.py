@@ -70,9 +70,17 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     add("mean batch", lambda g: f"{g['batch_size']:.1f} of {size}")
     add("data used", lambda g: f"{g['data_used']:,}")
     add("data to measure the loss", lambda g: f"{g['data_measured']:,}")
-    add("max skew, |kappa_3| / 12", lambda g: f"{g['max_skew']:.2g}")
+    if not experiment.acceptance.takes_all_data:
+        add("error of s, audited", _tilt)
+        add("data to audit", lambda g: f"{g['data_audited']:,}")
     add("weight RMS", lambda g: f"{g['weight_rms']:.3g}")
     add("reasons for decisions", lambda g: "\n".join(f"{name} {n:,}" for name, n in g["reasons"].items() if n))
     add("epochs, burn-in", lambda g: f"{g['epochs']:,}, {g['burn_in']:,}")
     add("seconds", lambda g: f"{g['seconds']:.1f}")
     return result
+
+
+def _tilt(numbers: dict[str, Any]) -> str:
+    if not np.isfinite(numbers["tilt_error"]):
+        return "too short for an audit"
+    return f"{numbers['tilt_error']:+.2%} +- {numbers['tilt_error_stderr']:.2%}"

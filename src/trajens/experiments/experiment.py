@@ -22,8 +22,9 @@ from trajens.moves import CentreOfMass, Mixture, Move, Proposer, Segment, Single
 from trajens.moves.base import usual_fraction
 from trajens.problem import Problem
 from trajens.progress import Progress
-from trajens.run import Run, sample
+from trajens.run import Run, restored, sample
 from trajens.sampling.footprint import require_room_for_data, require_room_for_models
+from trajens.sampling.settings import Settings
 from trajens.scan import Checkerboard, Scan, scan_named
 from trajens.storage.directory import RunDirectory
 from trajens.storage.stored import StoredRun
@@ -197,10 +198,12 @@ class Experiment:
             f"rho must be left out with --acceptance {name}, got {config.rho}; use penalty or minibatch-barker for "
             "that.",
         )
-        require(
-            not config.pool or name == "penalty",
-            f"pool must be left out with --acceptance {name}, got it; use penalty to pool plans.",
-        )
+        for option, advice in (("pool", "pool plans"), ("tolerance", "keep a tolerance"), ("stages", "refuse early")):
+            value = getattr(config, option)
+            require(
+                name == "penalty" or value in (None, False),
+                f"{option} must be left out with --acceptance {name}, got {value}; use penalty to {advice}.",
+            )
         size = len(self.data.y)
         if config.chunk is not None:
             integer("chunk", config.chunk, 2, f"there are {size} examples, leave it out for the usual number", size)
@@ -210,7 +213,9 @@ class Experiment:
         if name == "paper":
             return paper_test(chunk)
         if name == "penalty":
-            return Penalty(chunk, Penalty.rho if config.rho is None else config.rho, pool=bool(config.pool))
+            given = {"tolerance": config.tolerance, "stages": config.stages}
+            chosen: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+            return Penalty(chunk, config.rho, pool=bool(config.pool), **chosen)
         return MinibatchBarker(chunk, MinibatchBarker.rho if config.rho is None else config.rho)
 
     @property
@@ -270,6 +275,24 @@ class Experiment:
             ahead=config.ahead,
         )
 
+    def restored(self, out: str | Path) -> Run:
+        """The run in a directory as it stands; nothing is changed there."""
+        directory, config = RunDirectory(out, True), self.config
+        settings = Settings(
+            chains=self.chains,
+            seed=config.seed,
+            burn_in=directory.stored.burn_in,
+            move=self.move,
+            acceptance=self.acceptance,
+            scan=self.scan,
+            keep_paths=bool(config.keep_paths),
+            ahead=config.ahead,
+        ).checked(self.target)
+        run = restored(self.target, settings, directory)
+        if run is None:
+            raise InputError(f"'{out}' must hold a checkpoint, got none; is it the directory of a run?")
+        return run
+
     @property
     def _written(self) -> str:
         """The options as a run writes them down: with all that the library or the data would decide."""
@@ -279,6 +302,8 @@ class Experiment:
             known["chunk"] = acceptance.chunk_size(self.problem.size)
         if isinstance(acceptance, (Penalty, MinibatchBarker)) and config.acceptance != "paper":
             known["rho"] = acceptance.rho
+        if isinstance(acceptance, Penalty):
+            known |= {"tolerance": acceptance.tolerance, "stages": acceptance.stages}
         if config.model is not None:
             description = self.model.description
             known |= {"loss": self.loss}

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from trajens.acceptance import MinibatchBarker, Penalty
 from trajens.acceptance.base import CHUNK_OF_FEW, CHUNK_OF_MANY, FEW_DATA
+from trajens.acceptance.penalty import RHO_LARGEST, TOLERANCE
 from trajens.errors import integer, require
 from trajens.experiments import kinds
 from trajens.experiments.kinds import Kind, one_of
@@ -174,7 +175,21 @@ class Config:
         kinds.real,
         "Acceptance",
         "Accepted noise.",
-        shown=f"penalty {Penalty.rho:g}, minibatch-barker {MinibatchBarker.rho:g}",
+        shown=f"penalty {RHO_LARGEST:g} at most, minibatch-barker {MinibatchBarker.rho:g}",
+    )
+    tolerance: float | None = _option(
+        None,
+        kinds.real,
+        "Acceptance",
+        "Largest error of s; batches are planned to keep it.",
+        shown=f"penalty {TOLERANCE:g}",
+    )
+    stages: int | None = _option(
+        None,
+        kinds.whole,
+        "Acceptance",
+        "Stages of the penalty test: with 2, hopeless proposals are refused early.",
+        shown=f"penalty {Penalty.stages}",
     )
     pool: bool | None = _option(
         None,

@@ -91,6 +91,13 @@ class Move(Proposer):
         return i, i + 1
 
 
+def distance(path: jax.Array, site: Site, proposal: Proposal) -> jax.Array:
+    """|theta' - theta|^2 of all models of a path (tau, dim) that a proposal changes."""
+    t = site.first + jnp.arange(proposal.models.shape[0])
+    steps = proposal.models - path[jnp.minimum(t, path.shape[0] - 1)]
+    return jnp.where((t < site.stop)[:, None], steps**2, 0.0).sum()
+
+
 def check_redraw(fraction: float | None, refresh: float) -> tuple[float | None, float]:
     """The two numbers every redrawing move has, in their accepted ranges."""
     advice = "1 redraws every parameter, 0.25 a quarter of them"

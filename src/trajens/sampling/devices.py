@@ -16,6 +16,7 @@ from trajens.precision import single
 from trajens.randomness import Key, fold_in, key_of
 from trajens.sampling.initial import initial_paths
 from trajens.sampling.measure import Measurement, examples_per_measurement, measure
+from trajens.sampling.proposals import Proposed, propose_and_look
 from trajens.sampling.recording import total
 from trajens.sampling.sampler import Inputs, Program, State, advance, init
 from trajens.sampling.settings import MAX_EPOCHS, Settings
@@ -123,6 +124,26 @@ class Sampler:
         # JAX sorts dictionaries; records keep the order they were asked for in.
         return here._replace(observed={name: here.observed[name] for name, _ in observe})
 
+    @single
+    def look_at(self, state: State, epoch: int, proposals: int, examples: int) -> Proposed:
+        """Proposals as `advance` would make them and their loss differences, for an audit; nothing is changed."""
+        size = self.program.size
+        proposals = integer("proposals", proposals, 1, "try 256 in all chains together")
+        examples = integer("examples", examples, 2, "leave it out for the usual number", size)
+        found = _look_at(self.program, self._mesh, self._inputs, state, np.int32(epoch), proposals, examples)
+        here: Proposed = jax.tree.map(np.asarray, found)
+        return here
+
+    def with_memory(self, state: State, memory: Any) -> State:
+        """A state with another memory of the acceptance test, (chains, kinds, tau)."""
+        return state._replace(acceptance=jax.device_put(memory, self._by_chain))
+
+    @single
+    def s_at(self, epoch: int) -> np.ndarray:
+        """The s of every chain at an epoch."""
+        tilt = 1.0 if self.target.schedule is None else float(self.target.schedule(jnp.int32(epoch)))
+        return self.target.s_of_chains(self.settings.chains) * np.float32(tilt)
+
 
 @partial(jax.jit, static_argnums=1)
 def _chain_keys(seed: jax.Array, chains: int) -> Key:
@@ -143,6 +164,14 @@ def _measure(
     program: Program, mesh: Mesh, inputs: Inputs, state: State, epoch: jax.Array, examples: int, observe: Any
 ) -> Measurement:
     return _each_device(mesh, partial(measure, program, examples=examples, observe=observe))(inputs, state, epoch)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 5, 6))
+def _look_at(
+    program: Program, mesh: Mesh, inputs: Inputs, state: State, epoch: jax.Array, proposals: int, examples: int
+) -> Proposed:
+    looking = partial(propose_and_look, program, proposals=proposals, examples=examples)
+    return _each_device(mesh, looking)(inputs, state, epoch)
 
 
 def _each_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:

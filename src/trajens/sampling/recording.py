@@ -27,18 +27,29 @@ NAMES = (
     "batch_size",
     "data_used",
     "data_measured",
-    "max_skew",
+    "data_audited",
+    "tilt_error",
+    "tilt_weight",
     "weight_rms",
     *REASONS,
 )
 """Columns of all records, in their order; those of one's own follow."""
 
 
+class Terms(NamedTuple):
+    """An audit of every chain: its error of s, the weight of that, and the evaluations it took of each."""
+
+    tilt_error: np.ndarray
+    tilt_weight: np.ndarray
+    evaluations: int
+
+
 class Used(NamedTuple):
-    """Examples times models evaluated so far, per chain: to decide, and to measure."""
+    """Examples times models evaluated so far, per chain: to decide, to measure, and to audit."""
 
     data: Any = 0
     measured: Any = 0
+    audited: Any = 0
 
 
 def total(tallies: list[Tally]) -> Tally:
@@ -55,11 +66,12 @@ def total(tallies: list[Tally]) -> Tally:
         add(lambda t: t.evaluations),
         add(lambda t: t.loss_deciding),
         add(lambda t: t.reasons),
-        np.max(np.stack([np.asarray(t.max_skew) for t in tallies]), axis=0),  # type: ignore[arg-type]
     )
 
 
-def record(mark: int, tally: Tally, measured: Measurement, examples: int, target: Target, used: Used) -> Records:
+def record(
+    mark: int, tally: Tally, measured: Measurement, examples: int, audited: Terms | None, target: Target, used: Used
+) -> Records:
     """The record at the epoch `mark` as arrays (chains, 1).
 
     Parameters
@@ -70,6 +82,8 @@ def record(mark: int, tally: Tally, measured: Measurement, examples: int, target
     measured : Measurement
     examples : int
         Those it was measured on.
+    audited : Terms, optional
+        The audit at this epoch, if there was one.
     target : Target
     used : Used
         Evaluations before the record.
@@ -89,7 +103,9 @@ def record(mark: int, tally: Tally, measured: Measurement, examples: int, target
         "batch_size": tally.examples / proposals,
         "data_used": tally.evaluations + used.data,
         "data_measured": np.full(chains, examples * target.tau) + used.measured,
-        "max_skew": tally.max_skew,
+        "data_audited": np.full(chains, 0 if audited is None else audited.evaluations) + used.audited,
+        "tilt_error": np.full(chains, np.nan) if audited is None else audited.tilt_error,
+        "tilt_weight": np.zeros(chains) if audited is None else audited.tilt_weight,
         "weight_rms": measured.weight_rms,
         **{reason.label: tally.reasons[:, reason] for reason in Reason},
         **measured.observed,

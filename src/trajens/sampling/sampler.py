@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from trajens.acceptance.base import AcceptanceTest, Evidence, Verdict
-from trajens.acceptance.moments import Moments, merge, moments_of, no_moments
+from trajens.acceptance.base import AcceptanceTest, Evidence, Past, Verdict
+from trajens.acceptance.moments import Moments
 from trajens.acceptance.not_finite import refuse_what_is_not_finite
 from trajens.losses import Loss, losses_of_pairs
 from trajens.moves.base import Proposal, Proposer, Site
 from trajens.randomness import Key, Purpose, fold_in, words
+from trajens.sampling.lanes import Lanes, idle_lanes
 from trajens.sampling.memory import entries_at, remember
 from trajens.sampling.tally import Tally, empty_tally
 from trajens.scan import Scan, num_lanes, site_of_lane
@@ -96,15 +97,6 @@ class State(NamedTuple):
         return int(self.phase_epoch[0]) + int(self.done[0].sum())
 
 
-class _Lanes(NamedTuple):
-    """What each lane has seen of its pending proposal; fields are (chains, lanes, ...)."""
-
-    row: jax.Array
-    moments: Moments
-    partial: jax.Array
-    losses: jax.Array
-
-
 class _Task(NamedTuple):
     """What each lane does next; fields are (chains, lanes, ...), `indices` those of the next chunks of its batch."""
 
@@ -121,7 +113,7 @@ class _Work(NamedTuple):
     # Tasks are carried from one iteration to the next instead of being drawn where they are used: XLA would fuse
     # their random numbers into every consumer and compute them many times.
     state: State
-    lanes: _Lanes
+    lanes: Lanes
     task: _Task
     tally: Tally
 
@@ -147,7 +139,7 @@ def state_like(program: Program, chains: int, dim: int) -> State:
 def advance(program: Program, inputs: Inputs, state: State, stop: jax.Array) -> tuple[State, Tally]:
     """Bring every chain to epoch `stop`: proposals number 0..stop-1 have been decided."""
     chains = state.path.shape[0]
-    lanes = _idle_lanes(program, chains)
+    lanes = idle_lanes(chains, program.lanes, program.chunk if program.span > 1 else 0, program.acceptance.num_stages)
     work = _Work(state, lanes, _assign(program, inputs, state, lanes, stop), empty_tally(chains))
 
     def some_iterations(work: _Work) -> _Work:
@@ -164,12 +156,12 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
     old = jnp.take_along_axis(state.path, (task.site.first + lanes.row)[..., None], axis=1)
     new = jnp.take_along_axis(task.proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
     losses, is_valid = _evaluate(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
-    lanes, verdict, skew = _look(program, inputs, state, task, lanes, losses, is_valid, new)
+    lanes, verdict = _look(program, inputs, state, task, lanes, losses, is_valid, new)
     is_decided = task.is_active & verdict.is_decided
     is_accepted = is_decided & verdict.is_accepted
 
     changed = task.site.stop - task.site.first
-    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.moments.n, changed, lanes.losses, skew)
+    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.seen, changed, lanes.losses)
     path = jax.vmap(_apply)(state.path, task.proposal.models, task.site, is_accepted)
     may_learn = is_decided & (task.epoch < inputs.learn_until) & jnp.isfinite(lanes.moments.variance)
     acceptance = _learn(program, inputs, state.acceptance, task, lanes, may_learn)
@@ -180,7 +172,7 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
     return _Work(state, lanes, _assign(program, inputs, state, lanes, stop), tally)
 
 
-def _assign(program: Program, inputs: Inputs, state: State, lanes: _Lanes, stop: jax.Array) -> _Task:
+def _assign(program: Program, inputs: Inputs, state: State, lanes: Lanes, stop: jax.Array) -> _Task:
     """The proposal and the chunk of data that every lane takes next.
 
     Lane j of a phase with n sites makes proposals number phase_epoch + j, phase_epoch + j + n, ..
@@ -212,7 +204,7 @@ def _assign(program: Program, inputs: Inputs, state: State, lanes: _Lanes, stop:
 
 
 def _evaluate(
-    program: Program, inputs: Inputs, task: _Task, lanes: _Lanes, pair: jax.Array
+    program: Program, inputs: Inputs, task: _Task, lanes: Lanes, pair: jax.Array
 ) -> tuple[jax.Array, jax.Array | None]:
     """Losses (chains, lanes, 2, chunks, m) of both models on the next chunks, and which of the examples exist."""
     flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
@@ -224,8 +216,8 @@ def _evaluate(
     return losses.reshape(*shape, 2, *parts), is_valid
 
 
-def _positions(program: Program, lanes: _Lanes) -> jax.Array:
-    return lanes.moments.n[..., None] + jnp.arange(program.chunks * program.chunk)
+def _positions(program: Program, lanes: Lanes) -> jax.Array:
+    return lanes.seen[..., None] + jnp.arange(program.chunks * program.chunk)
 
 
 def _look(
@@ -233,19 +225,19 @@ def _look(
     inputs: Inputs,
     state: State,
     task: _Task,
-    lanes: _Lanes,
+    lanes: Lanes,
     losses: jax.Array,
     is_valid: jax.Array | None,
     new: jax.Array,
-) -> tuple[_Lanes, Verdict, jax.Array]:
+) -> tuple[Lanes, Verdict]:
     """Count the chunks one after the other, up to the first after which the test decides."""
     seen = None
     for j in range(program.chunks):
         chunk, exists = losses[..., j, :], None if is_valid is None else is_valid[..., j, :]
-        grown, is_last_row = _accumulate(lanes if seen is None else seen[0], task, chunk, exists)
-        verdict, skew = _judge(program, inputs, state, task, grown)
+        grown, is_last_row = (lanes if seen is None else seen[0]).plus(task.site, chunk, exists)
+        verdict = _judge(program, inputs, state, task, grown)
         verdict = refuse_what_is_not_finite(verdict, is_last_row, chunk, exists, new)
-        now = grown, verdict, skew
+        now = grown.after(verdict), verdict
         if seen is not None:
             is_over = seen[1].is_decided
             now = jax.tree.map(lambda a, b, is_over=is_over: jnp.where(_lift(is_over, a), a, b), seen, now)
@@ -254,50 +246,42 @@ def _look(
     return seen
 
 
-def _accumulate(lanes: _Lanes, task: _Task, losses: jax.Array, is_valid: jax.Array | None) -> tuple[_Lanes, jax.Array]:
-    """Add a chunk to the pending lanes; Delta_i sums over all changed models before it is counted."""
-    if is_valid is not None:
-        losses = jnp.where(is_valid[:, :, None], losses, 0.0)
-    differences = losses[:, :, 1] - losses[:, :, 0]
-    sums = lanes.losses + losses.sum(-1)
-    if lanes.partial.shape[-1] == 0:
-        return lanes._replace(moments=merge(lanes.moments, moments_of(differences, is_valid)), losses=sums), task.exists
-    is_last_row = task.site.first + lanes.row + 1 >= task.site.stop
-    differences = differences + lanes.partial
-    merged = merge(lanes.moments, moments_of(differences, is_valid))
-    moments = jax.tree.map(lambda a, b: jnp.where(is_last_row, a, b), merged, lanes.moments)
-    row = jnp.where(is_last_row, 0, lanes.row + 1)
-    return _Lanes(row, moments, jnp.where(is_last_row[..., None], 0.0, differences), sums), is_last_row
-
-
-def _judge(program: Program, inputs: Inputs, state: State, task: _Task, lanes: _Lanes) -> tuple[Verdict, jax.Array]:
-    """Ask the acceptance test; also the size of the skewness left."""
+def _judge(program: Program, inputs: Inputs, state: State, task: _Task, lanes: Lanes) -> Verdict:
+    """Ask the acceptance test."""
     test = program.acceptance
 
-    def one(evidence: Evidence, entry: Any, words: jax.Array) -> tuple[Verdict, jax.Array]:
+    def one(evidence: Evidence, entry: Any, words: jax.Array) -> Verdict:
         verdict = test.decide(entry, evidence, words)
         # There is nothing more to wait for.
         is_decided = verdict.is_decided | evidence.is_complete
-        return verdict._replace(is_decided=is_decided), jnp.abs(evidence.third_cumulant()) / 12.0
+        return verdict._replace(is_decided=is_decided, is_passed=jnp.broadcast_to(verdict.is_passed, is_decided.shape))
 
     entries = entries_at(jax.vmap(test.view, axis_size=len(state.path))(state.acceptance), task.site)
     random_words = words(task.key, Purpose.TEST, test.num_words)
-    verdict, skew = _per_evidence(program, inputs, task, lanes, one)(entries, random_words)
-    return verdict, skew
+    verdict: Verdict = _per_evidence(program, inputs, task, lanes, one)(entries, random_words)
+    return verdict
 
 
 def _per_evidence(
-    program: Program, inputs: Inputs, task: _Task, lanes: _Lanes, function: Callable[..., Any]
+    program: Program, inputs: Inputs, task: _Task, lanes: Lanes, function: Callable[..., Any]
 ) -> Callable[..., Any]:
     """A function of `Evidence` and more for every lane, given the evidence of its pending proposal."""
     s = jnp.broadcast_to(inputs.s[:, None], task.epoch.shape)
     if program.schedule is not None:
         s = s * _per_lane(program.schedule)(task.epoch)
 
-    def one(moments: Moments, s: jax.Array, log_ratio: jax.Array, *more: Any) -> Any:
-        return function(Evidence(moments, s, log_ratio, program.size), *more)
+    def one(
+        moments: Moments,
+        s: jax.Array,
+        log_ratio: jax.Array,
+        past: Past | None,
+        stage: jax.Array,
+        *more: Any,
+    ) -> Any:
+        return function(Evidence(moments, s, log_ratio, program.size, past, stage), *more)
 
-    return lambda *more: _per_lane(one)(lanes.moments, s, task.proposal.log_ratio, *more)
+    own = lanes.moments, s, task.proposal.log_ratio, lanes.past, lanes.stage
+    return lambda *more: _per_lane(one)(*own, *more)
 
 
 def _apply(path: jax.Array, models: jax.Array, site: Site, is_accepted: jax.Array) -> jax.Array:
@@ -309,7 +293,7 @@ def _apply(path: jax.Array, models: jax.Array, site: Site, is_accepted: jax.Arra
     return jnp.where(covers.any(0)[:, None], models[owner, row], path)
 
 
-def _learn(program: Program, inputs: Inputs, acceptance: Any, task: _Task, lanes: _Lanes, may_learn: jax.Array) -> Any:
+def _learn(program: Program, inputs: Inputs, acceptance: Any, task: _Task, lanes: Lanes, may_learn: jax.Array) -> Any:
     """What the test remembers after the decisions of this iteration."""
     if not jax.tree.leaves(acceptance):
         return acceptance
@@ -328,17 +312,6 @@ def _next_phase(program: Program, state: State, task: _Task, is_decided: jax.Arr
         phase=state.phase + is_over,
         phase_epoch=state.phase_epoch + jnp.where(is_over, epochs, 0),
         done=jnp.where(is_over[:, None], 0, done),
-    )
-
-
-def _idle_lanes(program: Program, chains: int) -> _Lanes:
-    shape = (chains, program.lanes)
-    partial = program.chunk if program.span > 1 else 0
-    return _Lanes(
-        jnp.zeros(shape, jnp.int32),
-        no_moments(shape),
-        jnp.zeros((*shape, partial), jnp.float32),
-        jnp.zeros((*shape, 2), jnp.float32),
     )
 
 

@@ -17,8 +17,7 @@ class Tally(NamedTuple):
     """Sums per chain over the decisions of one call of the sampler.
 
     `examples` sums batch sizes; `evaluations` also counts each changed model of a proposal. `loss_deciding` sums
-    the paper's loss: that of the model kept, on the minibatch that decided. `max_skew` is the largest
-    |kappa_3| / 12.
+    the paper's loss: that of the model kept, on the minibatch that decided.
     """
 
     proposals: jax.Array
@@ -27,7 +26,6 @@ class Tally(NamedTuple):
     evaluations: jax.Array
     loss_deciding: jax.Array
     reasons: jax.Array
-    max_skew: jax.Array
 
     def plus(
         self,
@@ -37,11 +35,10 @@ class Tally(NamedTuple):
         batch: jax.Array,
         changed: jax.Array,
         losses: jax.Array,
-        skew: jax.Array,
     ) -> Tally:
         """Add the lanes (chains, lanes) that were decided; `losses` are sums over the batch, old and new."""
         deciding = jnp.where(is_accepted, losses[..., 1], losses[..., 0]) / jnp.maximum(batch * changed, 1)
-        is_clean = is_decided & jnp.isfinite(deciding) & jnp.isfinite(skew)
+        is_clean = is_decided & jnp.isfinite(deciding)
         reasons = is_decided[..., None] & (reason[..., None] == jnp.arange(len(Reason)))
         return Tally(
             self.proposals + is_decided.sum(1, dtype=jnp.int32),
@@ -50,11 +47,10 @@ class Tally(NamedTuple):
             self.evaluations + jnp.where(is_decided, batch * changed, 0).sum(1),
             self.loss_deciding + jnp.where(is_clean, deciding, 0.0).sum(1),
             self.reasons + reasons.sum(1, dtype=jnp.int32),
-            jnp.maximum(self.max_skew, jnp.where(is_clean, skew, 0.0).max(1)),
         )
 
 
 def empty_tally(chains: int) -> Tally:
     """Nothing counted yet."""
     whole, real = jnp.zeros(chains, jnp.int32), jnp.zeros(chains, jnp.float32)
-    return Tally(whole, whole, whole, whole, real, jnp.zeros((chains, len(Reason)), jnp.int32), real)
+    return Tally(whole, whole, whole, whole, real, jnp.zeros((chains, len(Reason)), jnp.int32))

@@ -68,7 +68,12 @@ class Logbook:
     def used(self) -> Used:
         """Evaluations up to the last record."""
         last = self.last
-        return Used() if last is None else Used(last["data_used"][:, -1], last["data_measured"][:, -1])
+        columns = ("data_used", "data_measured", "data_audited")
+        return Used() if last is None else Used(*(last[name][:, -1] for name in columns))
+
+    def is_audited(self, burn_in: int) -> bool:
+        """Whether there was an audit after `burn_in`."""
+        return any(bool((table["tilt_weight"][table["epoch"] > burn_in] > 0).any()) for table in self._tables)
 
     @property
     def records(self) -> Records:

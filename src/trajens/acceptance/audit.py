@@ -1,0 +1,217 @@
+"""The audit: how far the decisions of a test are from detailed balance, measured on the decisions themselves.
+
+Of a proposal all loss differences are evaluated (or those of many examples), and by resampling batches of them
+
+    A = P(accept theta -> theta'),   A' = P(accept theta' -> theta)   (the same batches, Delta_i -> -Delta_i)
+    e = ln(A / A') - Delta
+
+e = 0 is detailed balance. To first order in e the law that is sampled is pi (1 + h), where h solves
+
+    sum_x' phi(x, x') (h(x) - h(x') + e(x, x')) = 0,   phi the flux of accepted moves,
+
+the normal equation of a least-squares fit of -e by differences of h, weighted with the flux. In the direction h =
+-beta s L, a law of another s, that is a regression of e on Delta:
+
+    beta = sum phi e Delta / sum phi Delta^2,   s_eff = s (1 + beta).
+
+The flux of a pair is the same in both directions, so each may be counted with the weights 1 / (1 + exp(+-Delta)) that
+keep all terms bounded: with a = A / (1 + exp(Delta)) and a' = A' / (1 + exp(-Delta)), phi e is a - a' and phi is
+(a + a') / 2. It is linear in A and A', so that few batches per proposal make noise, but no bias.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from trajens.acceptance.base import AcceptanceTest, Evidence, Past
+from trajens.acceptance.moments import Moments, merge, moments_of, no_moments
+
+ORDERS = 8
+"""Times that the differences of a proposal are divided into batches, each time in another order."""
+
+_LANES, _LOOKS_EVERY = 2**13, 16
+
+
+class Looked(NamedTuple):
+    """Proposals (proposals,) with loss differences (proposals, examples), on the host; see `Evidence`.
+
+    `distance` is |theta' - theta|^2 of all models that change.
+    """
+
+    s: np.ndarray
+    log_ratio: np.ndarray
+    distance: np.ndarray
+    differences: np.ndarray
+
+    @property
+    def delta(self) -> np.ndarray:
+        """Delta on all examples looked at."""
+        return np.asarray(self.log_ratio - self.s * self.differences.mean(1, dtype=np.float64))
+
+
+class Acceptances(NamedTuple):
+    """Of every proposal: Delta, A, A', and the mean number of examples that a decision reads."""
+
+    delta: np.ndarray
+    forward: np.ndarray
+    reverse: np.ndarray
+    examples: np.ndarray
+
+    def plus(self, other: Acceptances) -> Acceptances:
+        """The mean of two estimates of the same proposals, made with as many orders each."""
+        return Acceptances(self.delta, *(0.5 * (a + b) for a, b in zip(self[1:], other[1:], strict=True)))
+
+
+class Balance(NamedTuple):
+    """Terms of the regression, per proposal: flux times e times Delta, and flux times Delta^2."""
+
+    error: np.ndarray
+    weight: np.ndarray
+
+    def slope(self) -> tuple[float, float]:
+        """The slope beta and its standard error over proposals; NaN where no proposal has a weight."""
+        total = self.weight.sum()
+        if not total > 0:
+            return float("nan"), float("nan")
+        beta = self.error.sum() / total
+        rest = self.error - beta * self.weight
+        spread = np.sqrt((rest**2).sum()) / total if len(rest) > 1 else np.nan
+        return float(beta), float(spread)
+
+
+def balance(found: Acceptances) -> Balance:
+    """The terms of beta."""
+    # 1 / (1 + exp(x)) without overflow.
+    sigmoid = lambda x: 0.5 * (1.0 + np.tanh(0.5 * x))  # noqa: E731
+    there, back = found.forward * sigmoid(-found.delta), found.reverse * sigmoid(found.delta)
+    return Balance((there - back) * found.delta, 0.5 * (there + back) * found.delta**2)
+
+
+def acceptances(
+    test: AcceptanceTest, chunk: int, entries: Any, looked: Looked, rng: np.random.Generator, orders: int = ORDERS
+) -> Acceptances:
+    """What `test` would do, with `entries` (proposals,) in memory, if the examples looked at were all there are.
+
+    The differences of every proposal must be in a random order of its own.
+    """
+    proposals, size = looked.differences.shape
+    bound = np.asarray(test.most_examples(entries, jnp.asarray(looked.s), size))
+    room = int(min(size, -(-int(np.max(bound)) // chunk) * chunk))
+    per_order = size // room
+    total, left = np.zeros((3, proposals)), orders
+    while left > 0:
+        # Batches of one permutation have no example in common, so that their means scatter less than those of others.
+        some = min(left, max(1, _LANES // (proposals * per_order)))
+        columns = np.concatenate([rng.permutation(size)[: per_order * room] for _ in range(some)])
+        values = np.take(looked.differences, columns, axis=1).reshape(-1, room)
+        copies = np.repeat(np.arange(proposals), some * per_order)
+        for begin in range(0, len(values), _LANES):
+            these = slice(begin, begin + _LANES)
+            found = _decided(test, chunk, size, entries, looked, copies[these], values[these], rng)
+            total += [np.bincount(copies[these], column, proposals) for column in found]
+        left -= some
+    forward, reverse, read = total / (orders * per_order)
+    return Acceptances(looked.delta, forward, reverse, read)
+
+
+def _decided(
+    test: AcceptanceTest,
+    chunk: int,
+    size: int,
+    entries: Any,
+    looked: Looked,
+    proposal: np.ndarray,
+    values: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, ...]:
+    """Probabilities of accepting on batches `values` of loss differences, there and back, and examples read."""
+    count = len(values)
+    # Always as many lanes, so that all calls share a compilation.
+    some = np.resize(proposal, _LANES)
+    values = np.resize(values, (_LANES, values.shape[1]))
+    both = lambda leaf: np.tile(np.asarray(leaf)[some], 2)  # noqa: E731
+    given = _Given(
+        jax.tree.map(both, entries),
+        both(looked.s),
+        both(looked.log_ratio) * np.repeat(np.array([1, -1], np.float32), _LANES),
+        np.tile(rng.integers(0, 2**32, (_LANES, test.num_words), np.uint32), (2, 1)),
+    )
+    seen = _begin(test, 2 * _LANES)
+    for k, start in enumerate(range(0, values.shape[1], chunk)):
+        seen = _take(test, size, given, seen, values[:, start : start + chunk])
+        # Not after every chunk: a look makes the device wait for its host.
+        if k % _LOOKS_EVERY == _LOOKS_EVERY - 1 and bool(np.all(seen.is_over)):
+            break
+    forward, reverse = np.asarray(seen.accepted, np.float64).reshape(2, _LANES)
+    return forward[:count], reverse[:count], np.asarray(seen.read, np.float64)[:count]
+
+
+class _Given(NamedTuple):
+    """What a decision is given, (lanes, ...)."""
+
+    entries: Any
+    s: np.ndarray
+    log_ratio: np.ndarray
+    words: np.ndarray
+
+
+class _Seen(NamedTuple):
+    """Where a decision stands: `chance` is the probability of having come so far."""
+
+    moments: Moments
+    past: Past | None
+    stage: jax.Array
+    chance: jax.Array
+    accepted: jax.Array
+    read: jax.Array
+    is_over: jax.Array
+
+
+class _Answer(NamedTuple):
+    """Whether a decision is taken, or a stage passed, and with what probability so."""
+
+    is_over: jax.Array
+    is_passed: jax.Array
+    chance: jax.Array
+
+
+def _begin(test: AcceptanceTest, lanes: int) -> _Seen:
+    whole, real = np.zeros(lanes, np.int32), np.zeros(lanes, np.float32)
+    past = Past(whole, real) if test.num_stages > 1 else None  # type: ignore[arg-type]
+    moments = jax.tree.map(np.asarray, no_moments((lanes,)))
+    return _Seen(moments, past, whole, real + 1, real, real, np.zeros(lanes, bool))  # type: ignore[arg-type]
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _take(test: AcceptanceTest, size: int, given: _Given, seen: _Seen, values: jax.Array) -> _Seen:
+    """A chunk (lanes, m) of loss differences more, and what the test says to it; the second half reverses the steps."""
+    chunk = moments_of(jnp.concatenate([values, -values]))
+    moments = merge(seen.moments, chunk)
+
+    def look(entry: Any, words: jax.Array, *known: Any) -> _Answer:
+        s, log_ratio, moments, past, stage = known
+        evidence = Evidence(moments, s, log_ratio, size, past, stage)
+        judgement = test.judge(entry, evidence)
+        if judgement is not None:
+            is_over = judgement.is_ready & judgement.is_last
+            return _Answer(is_over, judgement.is_ready & ~is_over, jnp.exp(jnp.minimum(judgement.log_chance, 0.0)))
+        verdict = test.decide(entry, evidence, words)
+        is_over = verdict.is_decided | evidence.is_complete
+        return _Answer(is_over, verdict.is_passed & ~is_over, jnp.where(is_over, verdict.is_accepted, 1.0))
+
+    known = given.s, given.log_ratio, moments, seen.past, seen.stage
+    answer = jax.vmap(look)(given.entries, jnp.asarray(given.words), *known)
+    is_passed, is_over = answer.is_passed & ~seen.is_over, answer.is_over & ~seen.is_over
+    # What passes a stage with some probability goes on with it, and reads on with it.
+    read = seen.read + jnp.where(seen.is_over, 0.0, seen.chance * chunk.n)
+    chance = seen.chance * jnp.where(is_passed | is_over, answer.chance, 1.0)
+    past = seen.past
+    if past is not None:
+        past, moments = past.plus(moments, is_passed)
+    accepted = jnp.where(is_over, chance, seen.accepted)
+    return _Seen(moments, past, seen.stage + is_passed, chance, accepted, read, seen.is_over | is_over)

@@ -1,0 +1,53 @@
+"""``trajens audit``: how far the decisions of a run are from detailed balance."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from trajens.cli.devices import use_all_cores
+from trajens.cli.numbers import finite, whole
+from trajens.errors import integer, require
+from trajens.experiments import Experiment
+from trajens.run import audit as audit_of
+from trajens.sampling.auditing import PROPOSALS
+from trajens.storage.stored import StoredRun
+
+
+def audit(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run.", show_default=False)],
+    proposals: Annotated[str, typer.Option(metavar="N", help="Proposals to look at, in all chains together.")] = str(
+        PROPOSALS
+    ),
+    examples: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Examples of each.", show_default="8 batches, 1024 at least, 8192 at most"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure the error of s that small batches leave: the run samples the law of s (1 + error)."""
+    use_all_cores()
+    experiment = Experiment.load(StoredRun(directory))
+    require(
+        not experiment.acceptance.takes_all_data,
+        f"'{directory}' must be a run with minibatches, got one whose decisions use all data, which are exact.",
+    )
+    given = integer("proposals", whole("proposals", proposals), 1, "try 256")
+    some = None if examples is None else integer("examples", whole("examples", examples), 2, "leave it out")
+    found = audit_of(experiment.restored(directory), given, some)
+    if as_json:
+        typer.echo(json.dumps(finite(found.summary()), allow_nan=False))
+        return
+    table = Table(title=f"{found.proposals:,} proposals, {found.examples:,} examples of each", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_row("error of s", f"{found.tilt_error:+.2%} +- {found.tilt_error_stderr:.2%}")
+    table.add_row("s that is sampled, to first order", f"{found.s_effective:.6g}")
+    table.add_row("acceptance", f"{found.acceptance:.3f}")
+    table.add_row("mean batch", f"{found.batch_size:.1f}")
+    Console().print(table)

@@ -1,0 +1,253 @@
+"""Audits of a run: when they are due, what they cost, what they find, and what is planned after them.
+
+At most a fiftieth of the data goes into audits. In burn-in they are made at an eighth, a quarter, a half and all of it,
+and the acceptance test may plan by them; after it whenever there is enough to spend, and nothing is changed by them.
+All of it is a function of the state and of what was counted, so that a run that is resumed is audited at the same
+epochs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from trajens.acceptance import AcceptanceTest
+from trajens.acceptance.audit import ORDERS, Acceptances, Looked, acceptances, balance
+from trajens.moves.base import Site
+from trajens.precision import single
+from trajens.sampling.devices import Sampler
+from trajens.sampling.memory import entries_at
+from trajens.sampling.recording import Terms
+from trajens.sampling.sampler import State
+
+SHARE = 0.02
+"""Of the data that audits may take."""
+
+ANNEALING_TOLERANCE = 0.1
+"""What a plan may be off by while s still rises, unless the tolerance is larger."""
+
+PROPOSALS = 256
+"""Looked at in an audit, of all chains together."""
+
+_PLANNING, _LEAST = 1024, 64
+_EXAMPLES, _FEW, _MOST = 8, 1024, 8192
+_EARLY = (1 / 8, 1 / 4, 1 / 2, 1.0)
+_GROUPS = 8
+_SEED = 0xA0D17
+_LEVELS, _CHEAP = 8, 4
+"""Plans that are tried, about, and parameters whose losses cost as much as a resampled one."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """How far the decisions of a run are from detailed balance.
+
+    Attributes
+    ----------
+    tilt_error, tilt_error_stderr : float
+        beta and its standard error: to first order the run samples s (1 + beta).
+    s_effective : float
+        s (1 + beta), for the mean s of the proposals.
+    acceptance, batch_size : float
+        Expected for the proposals looked at.
+    proposals, examples : int
+        How many were looked at, on how many examples each.
+    delta, forward, reverse : arrays (proposals,)
+        Delta, the probability of accepting the step, and that of its reverse.
+    """
+
+    tilt_error: float
+    tilt_error_stderr: float
+    s_effective: float
+    acceptance: float
+    batch_size: float
+    proposals: int
+    examples: int
+    delta: np.ndarray
+    forward: np.ndarray
+    reverse: np.ndarray
+
+    def summary(self) -> dict[str, Any]:
+        """The plain numbers."""
+        return {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
+
+
+class Look(NamedTuple):
+    """Proposals of all chains, (chains, k) flattened, with what the test remembers of their models."""
+
+    chain: np.ndarray
+    site: Site
+    looked: Looked
+    entries: Any
+
+
+@single
+def largest_batch(sampler: Sampler, state: State) -> int:
+    """The most examples that a decision reads as things stand."""
+    program = sampler.program
+    view = _view(program.acceptance, state)
+    shape = jax.tree.leaves(view)[0].shape if jax.tree.leaves(view) else (sampler.settings.chains, 1, 1)
+    s = jnp.broadcast_to(sampler.s_at(state.epoch)[:, None, None], shape)
+    return int(np.max(np.asarray(program.acceptance.most_examples(view, s, program.size))))
+
+
+def examples_per_proposal(size: int, batch: int) -> int:
+    """Eight of the largest batches: 1024 at least and 8192 at most, or all data."""
+    return min(size, max(_FEW, min(_MOST, _EXAMPLES * batch)))
+
+
+@single
+def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: int) -> Look:
+    """`proposals` proposals of every chain with the differences of `examples` examples."""
+    found = sampler.look_at(state, epoch, proposals, examples)
+    chains = len(found.s)
+    entries = jax.tree.map(np.asarray, entries_at(_view(sampler.program.acceptance, state), found.site))
+    flat = lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:])  # noqa: E731
+    looked = Looked(flat(found.s), flat(found.log_ratio), flat(found.distance), flat(found.differences))
+    chain = np.repeat(np.arange(chains), proposals)
+    sites = jax.tree.map(flat, found.site)
+    # A proposal that is not finite is refused by every test, whatever the rest.
+    is_sound = np.isfinite(looked.differences).all(1)
+    pick = lambda leaf: leaf[is_sound]  # noqa: E731
+    return Look(
+        chain[is_sound],
+        jax.tree.map(pick, sites),
+        Looked(*map(pick, looked)),
+        jax.tree.map(lambda e: pick(flat(e)), entries),
+    )
+
+
+def audit(sampler: Sampler, state: State, proposals: int = PROPOSALS, examples: int | None = None) -> Audit:
+    """An audit of a state: `proposals` proposals or a few more, at least one of every chain."""
+    chains = sampler.settings.chains
+    if examples is None:
+        examples = examples_per_proposal(sampler.program.size, largest_batch(sampler, state))
+    seen = look(sampler, state, state.epoch, -(-proposals // chains), examples)
+    found = _acceptances(sampler, seen, _generator(sampler, state.epoch))
+    beta, error = balance(found).slope()
+    s = float(seen.looked.s.mean()) if len(seen.chain) else float("nan")
+    return Audit(
+        beta,
+        error,
+        s * (1 + beta),
+        float(found.forward.mean()),
+        float(found.examples.mean()),
+        len(found.delta),
+        examples,
+        found.delta,
+        found.forward,
+        found.reverse,
+    )
+
+
+class Auditor:
+    """The audits of a run, in burn-in with plans."""
+
+    def __init__(self, sampler: Sampler, marks: np.ndarray):
+        self._sampler = sampler
+        burn_in = sampler.settings.burn_in
+        early = marks[marks <= burn_in]
+        due = (int(early[np.argmin(np.abs(early - part * burn_in))]) for part in _EARLY) if len(early) else ()
+        self._planning = frozenset(due)
+
+    def at(self, state: State, epoch: int, used: float, audited: float, is_first: bool) -> tuple[State, Terms | None]:
+        """The audit at a record, if one is due, and the state with what was planned by it.
+
+        `used` and `audited` are evaluations per chain so far, to decide and to audit; `is_first`: none since burn-in.
+        """
+        settings = self._sampler.settings
+        if settings.acceptance.takes_all_data:
+            return state, None
+        is_early = epoch <= settings.burn_in
+        if is_early and epoch not in self._planning:
+            return state, None
+        proposals, examples = self._affordable(state, epoch, SHARE * used - audited, is_first)
+        if proposals == 0:
+            return state, None
+        seen = look(self._sampler, state, epoch, proposals, examples)
+        rng = _generator(self._sampler, epoch)
+        terms = self._terms(seen, rng, proposals * examples)
+        if is_early:
+            state = planned(self._sampler, state, seen, self._tolerance(epoch), rng)
+        return state, terms
+
+    def _affordable(self, state: State, epoch: int, budget: float, is_first: bool) -> tuple[int, int]:
+        """Proposals of every chain, 0 if there is not enough to spend, and examples of each."""
+        sampler = self._sampler
+        chains, dim = sampler.settings.chains, sampler.target.problem.dim
+        batch = largest_batch(sampler, state)
+        examples = examples_per_proposal(sampler.program.size, batch)
+        is_early = epoch <= sampler.settings.burn_in
+        is_needed = epoch == sampler.settings.burn_in or (is_first and not is_early)
+        cost = float(examples)
+        if not is_needed:
+            # Deciding on resampled batches costs little beside a network, but not beside a few parameters.
+            cost *= 1 + (_LEVELS if is_early else 1) * ORDERS * min(1.0, _CHEAP / dim)
+        wanted = -(-(_PLANNING if is_early else PROPOSALS) // chains)
+        proposals = min(wanted, int(max(budget, 0.0) / cost))
+        least = _LEAST if is_early or is_needed else PROPOSALS
+        return (proposals if proposals * chains >= least else 0), examples
+
+    def _tolerance(self, epoch: int) -> float | None:
+        """What plans must keep: less while s still rises, and the whole of it at the end of burn-in."""
+        settings, target = self._sampler.settings, self._sampler.target
+        tolerance: float | None = getattr(settings.acceptance, "tolerance", None)
+        if tolerance is None or target.schedule is None or epoch == settings.burn_in:
+            return tolerance
+        now, then = (float(target.schedule(np.int32(e))) for e in (epoch, settings.burn_in))  # type: ignore[arg-type]
+        return tolerance if abs(now - then) <= SHARE * abs(then) else max(tolerance, ANNEALING_TOLERANCE)
+
+    def _terms(self, seen: Look, rng: np.random.Generator, evaluations: int) -> Terms:
+        """The regression of every chain."""
+        terms = balance(_acceptances(self._sampler, seen, rng))
+        chains = self._sampler.settings.chains
+        error, weight = (np.bincount(seen.chain, column, chains) for column in terms)
+        return Terms(np.where(weight > 0, error / np.where(weight > 0, weight, 1.0), np.nan), weight, evaluations)
+
+
+@single
+def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None, rng: np.random.Generator) -> State:
+    """The state with plans within the tolerance, one for every s and kind of move."""
+    plan = sampler.program.acceptance.resolved(sampler.program.size).plan_within
+    memory = jax.tree.map(lambda leaf: np.array(leaf), state.acceptance)
+    if tolerance is None or not jax.tree.leaves(memory):
+        return state
+    for chains in _groups(sampler.target.s_of_chains(sampler.settings.chains)):
+        for kind in range(len(sampler.program.move.components)):
+            these = np.isin(seen.chain, chains) & (seen.site.kind == kind)
+            if these.sum() < _LEAST // 4:
+                continue
+            some = rng.permutation(np.flatnonzero(these))[:_PLANNING]
+            pick = lambda leaf, some=some: leaf[some]  # noqa: E731
+            changed = plan(
+                sampler.program.chunk, jax.tree.map(pick, seen.entries), Looked(*map(pick, seen.looked)), tolerance, rng
+            )
+            for name, value in changed.items():
+                getattr(memory, name)[chains, kind] = value
+    return sampler.with_memory(state, memory)
+
+
+@single
+def _acceptances(sampler: Sampler, seen: Look, rng: np.random.Generator) -> Acceptances:
+    program = sampler.program
+    test = program.acceptance.resolved(program.size)
+    return acceptances(test, program.chunk, seen.entries, seen.looked, rng)
+
+
+def _groups(s: np.ndarray) -> list[np.ndarray]:
+    """Chains of one s each, or of nearby ones where there are many."""
+    values = np.unique(s)
+    of_chain = np.searchsorted(values, s) * min(_GROUPS, len(values)) // len(values)
+    return [np.flatnonzero(of_chain == group) for group in np.unique(of_chain)]
+
+
+def _view(test: AcceptanceTest, state: State) -> Any:
+    return jax.vmap(test.view, axis_size=len(state.path))(jax.tree.map(np.asarray, state.acceptance))
+
+
+def _generator(sampler: Sampler, epoch: int) -> np.random.Generator:
+    return np.random.default_rng([_SEED, sampler.settings.seed, epoch])

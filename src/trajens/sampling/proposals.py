@@ -1,0 +1,89 @@
+"""Proposals as the sampler makes them, with the loss differences of many examples: what an audit looks at.
+
+Nothing here enters a decision. The proposals have random numbers of their own, so that looking at them leaves a run as
+it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from trajens.losses import losses_of_pairs
+from trajens.moves.base import Proposal, Site, distance
+from trajens.randomness import Key, Purpose, below, fold_in, words
+from trajens.sampling.sampler import Inputs, Program, State
+from trajens.scan import site_of_lane
+from trajens.subsample import permute
+
+_CHUNK = 512
+_PHASES = 2**15
+
+
+class Proposed(NamedTuple):
+    """Proposals (chains, k, ...) that were looked at, as an `Evidence` knows them.
+
+    `differences` (chains, k, examples) are l_i' - l_i, summed over the models that change.
+    """
+
+    site: Site
+    s: jax.Array
+    log_ratio: jax.Array
+    distance: jax.Array
+    differences: jax.Array
+
+
+def propose_and_look(
+    program: Program, inputs: Inputs, state: State, epoch: jax.Array, proposals: int, examples: int
+) -> Proposed:
+    """Proposals of every chain at `epoch`, and their loss differences on `examples` examples drawn afresh."""
+    chains, tau, dim = state.path.shape
+    of_chain = fold_in(state.key, jnp.broadcast_to(epoch, (chains,)))
+    pair = words(of_chain, Purpose.AUDIT, 2 * proposals).reshape(chains, proposals, 2)
+    key = Key(pair[..., 0], pair[..., 1])
+
+    def one(key: Key, path: jax.Array) -> tuple[Site, Proposal, jax.Array]:
+        site = _site(program, key)
+        proposal = program.move.propose(key, path, site, inputs.law)
+        return site, proposal, distance(path, site, proposal)
+
+    site, proposal, moved = jax.vmap(jax.vmap(one, (0, None)))(key, state.path)
+    rows = site.first[..., None] + jnp.arange(program.span)
+    old = jnp.take_along_axis(state.path[:, None], jnp.minimum(rows, tau - 1)[..., None], axis=2)
+    is_changed = rows < site.stop[..., None]
+    pairs = jnp.stack([old, proposal.models], axis=3).reshape(-1, 2, dim)
+    word = words(key, Purpose.BATCH, 2)
+    order, m = Key(word[..., 0], word[..., 1]), min(_CHUNK, examples)
+
+    def look(start: jax.Array) -> jax.Array:
+        positions = jnp.broadcast_to(jnp.minimum(start + jnp.arange(m), program.size - 1), (chains, proposals, m))
+        # In an order of its own for every proposal, also of all data: then their batches are independent.
+        indices = permute(order, positions, program.size)
+        flat = jnp.repeat(indices.reshape(-1, m), program.span, axis=0)
+        losses = losses_of_pairs(program.loss, inputs.data, pairs, flat, is_changed.reshape(-1))
+        per_row = (losses[:, 1] - losses[:, 0]).reshape(chains, proposals, program.span, m)
+        return jnp.where(is_changed[..., None], per_row, 0.0).sum(2)
+
+    found = jax.lax.map(look, jnp.arange(0, examples, m))
+    differences = jnp.moveaxis(found, 0, 2).reshape(chains, proposals, -1)[..., :examples]
+    s = jnp.broadcast_to(inputs.s, (chains,))
+    if program.schedule is not None:
+        s = s * program.schedule(epoch)
+    s = jnp.broadcast_to(s[:, None], (chains, proposals))
+    return Proposed(site, s, proposal.log_ratio, moved, differences)
+
+
+def _site(program: Program, key: Key) -> Site:
+    """A site of a random phase."""
+    word = words(key, Purpose.SITE, 2)
+    phase = below(word[0], _PHASES).astype(jnp.int32)
+    lanes = jnp.arange(program.lanes)
+    sites, exists = jax.vmap(lambda lane: site_of_lane(program.scan, program.move, key, phase, lane, program.tau))(
+        lanes
+    )
+    # Lanes without a site come last.
+    count = exists.sum(dtype=jnp.uint32)
+    lane = ((word[1] >> 16) * count >> 16).astype(jnp.int32)
+    return jax.tree.map(lambda leaf: leaf[lane], sites)

@@ -1,0 +1,165 @@
+"""Plans keep the tolerance that is asked for, use it, and stay as they are after burn-in."""
+
+import jax
+import numpy as np
+import pytest
+
+import trajens as tj
+from trajens.acceptance.audit import Looked, acceptances, balance
+from trajens.acceptance.penalty import Plan
+from trajens.acceptance.tolerance import within_tolerance
+from trajens.sampling import auditing
+
+ERRORS = 3.5
+SIZE, CHUNK, PROPOSALS = 1024, 8, 256
+NOISE = 7.0
+"""S of the loss differences, so that rho = 1 asks for some 50 examples."""
+
+
+def proposals_of(kind, seed, number=PROPOSALS):
+    """Loss differences with heavy tails and a mean of N(v/2, v), as small steps have, at s = 1."""
+    rng = np.random.default_rng(seed)
+    shape = number, SIZE
+    if kind == "product":
+        values = rng.standard_normal(shape) * rng.standard_normal(shape)
+    else:
+        values = rng.standard_t(5, shape) / np.sqrt(5 / 3)
+    values *= NOISE
+    values += 0.25 + np.sqrt(0.5) * rng.standard_normal((number, 1)) - values.mean(1, keepdims=True)
+    one = np.ones(number, np.float32)
+    return Looked(one, 0 * one, one, values.astype(np.float32))
+
+
+def entries(rho=1.0, first=0.3, number=PROPOSALS):
+    fill = lambda value, kind=np.float32: np.full(number, value, kind)  # noqa: E731
+    return Plan(fill(NOISE**2), fill(9, np.int32), fill(rho), fill(first))
+
+
+def planned(kind, tolerance, stages=2):
+    test = tj.Penalty(CHUNK, tolerance=tolerance, stages=stages)
+    looked = proposals_of(kind, seed=1)
+    return test, within_tolerance(test, CHUNK, entries(), looked, tolerance, np.random.default_rng(2))
+
+
+@pytest.mark.parametrize("kind", ["product", "student"])
+def test_a_plan_keeps_its_tolerance_and_a_larger_one_allows_more_noise(kind):
+    rhos = []
+    for tolerance in (0.01, 0.1):
+        test, (rho, first) = planned(kind, tolerance)
+        # Proposals that it has not seen, and many orders.
+        fresh = proposals_of(kind, seed=7, number=1024)
+        plan = entries(rho, first, number=1024)
+        beta, error = balance(acceptances(test, CHUNK, plan, fresh, np.random.default_rng(3), orders=24)).slope()
+        assert error < 0.4 * tolerance
+        assert abs(beta) < tolerance + ERRORS * error
+        assert 0 < rho <= np.float32(test.rho)
+        assert first in (0.0, 0.3)
+        rhos.append(rho)
+    assert rhos[1] > 1.1 * rhos[0]
+
+
+def test_the_largest_noise_is_beyond_the_tolerance_and_so_the_plan_had_something_to_do():
+    test = tj.Penalty(CHUNK)
+    fresh = proposals_of("product", seed=7, number=1024)
+    found = acceptances(test, CHUNK, entries(test.rho, number=1024), fresh, np.random.default_rng(3), orders=24)
+    beta, error = balance(found).slope()
+    assert beta < -0.01 - ERRORS * error
+
+
+def test_a_single_stage_is_planned_too():
+    _, (rho, first) = planned("product", 0.1, stages=1)
+    assert first == 0.0
+    assert 0 < rho <= np.float32(2.38)
+
+
+# Runs.
+
+DATA = tj.datasets.perceptron(size=96, noise=0.5)
+
+
+@pytest.fixture
+def cheap(monkeypatch):
+    """Audits that a short burn-in can afford."""
+    monkeypatch.setattr(auditing, "_CHEAP", 0)
+    monkeypatch.setattr(auditing, "SHARE", 1.0)
+
+
+def sampler_of(s, burn_in=400, chains=8, acceptance=None):
+    target = tj.Target(DATA.problem(), tau=4, sigma=0.2, s=s)
+    return tj.Sampler(target, tj.Settings(chains=chains, burn_in=burn_in, acceptance=acceptance or tj.Penalty(8)))
+
+
+@pytest.mark.usefixtures("cheap")
+def test_plans_are_made_in_burn_in_and_frozen_after_it():
+    target = tj.Target(DATA.problem(), tau=4, sigma=0.2, s=40.0)
+    settings = {"chains": 8, "burn_in": 400, "records": 16, "acceptance": tj.Penalty(8)}
+    early = tj.sample(target, 401, **{**settings, "records": 9})
+    late = tj.sample(target, 800, **settings)
+    is_audited = late.records["tilt_weight"] > 0
+    assert is_audited[:, late.records["epoch"][0] > 400].any()
+    assert is_audited[:, late.records["epoch"][0] == 400].all()
+    jax.tree.map(np.testing.assert_array_equal, early.state.acceptance, late.state.acceptance)
+    # It is not what it began with, and one for all models of the same s.
+    rho = np.asarray(late.state.acceptance.rho)
+    assert len(np.unique(rho)) == 1
+    assert rho.flat[0] != 1.0
+
+
+@pytest.mark.usefixtures("cheap")
+def test_every_s_has_its_own_noise():
+    s = np.repeat([5.0, 60.0], 4)
+    run = tj.sample(
+        tj.Target(DATA.problem(), tau=4, sigma=0.2, s=s),
+        500,
+        chains=8,
+        burn_in=400,
+        records=10,
+        acceptance=tj.Penalty(8),
+    )
+    rho = np.asarray(run.state.acceptance.rho).reshape(8, -1)
+    assert (rho == rho[:, :1]).all()
+    assert (rho[:4] == rho[0]).all()
+    assert (rho[4:] == rho[4]).all()
+    assert rho[0, 0] != rho[4, 0]
+
+
+def test_many_s_are_planned_in_groups():
+    groups = auditing._groups(np.linspace(1.0, 2.0, 32)[::-1])
+    assert len(groups) == 8
+    assert sorted(np.concatenate(groups)) == list(range(32))
+    assert [len(auditing._groups(np.full(5, 3.0))), len(auditing._groups(np.array([2.0, 1.0, 2.0])))] == [1, 2]
+
+
+def test_annealing_has_a_larger_tolerance_until_s_is_reached():
+    marks = np.array([50, 100, 200, 400, 800])
+    ramp = auditing.Auditor(sampler_of(tj.schedule.linear(1.0, 40.0, 300)), marks)
+    assert [ramp._tolerance(epoch) for epoch in (50, 100, 200, 299, 400)] == [0.1, 0.1, 0.1, 0.01, 0.01]
+    # The end of burn-in counts, whatever s does after it.
+    to_the_end = auditing.Auditor(sampler_of(tj.schedule.linear(1.0, 40.0, 800)), marks)
+    assert [to_the_end._tolerance(epoch) for epoch in (200, 400)] == [0.1, 0.01]
+    rising = tj.schedule.linear(1.0, 40.0, 300)
+    loose = auditing.Auditor(sampler_of(rising, acceptance=tj.Penalty(8, tolerance=0.2)), marks)
+    assert loose._tolerance(50) == 0.2
+    assert auditing.Auditor(sampler_of(40.0), marks)._tolerance(50) == 0.01
+    without = sampler_of(40.0, acceptance=tj.Penalty(8, tolerance=None))
+    assert auditing.Auditor(without, marks)._tolerance(50) is None
+
+
+def test_audits_in_burn_in_are_at_an_eighth_a_quarter_a_half_and_all_of_it(monkeypatch):
+    marks = np.concatenate([np.arange(25, 401, 25), [600, 800]])
+    auditor = auditing.Auditor(sampler_of(40.0), marks)
+    due = []
+    monkeypatch.setattr(auditing.Auditor, "_affordable", lambda self, state, epoch, *_: due.append(epoch) or (0, 0))
+    for epoch in marks:
+        assert auditor.at(None, int(epoch), 1e9, 0.0, True) == (None, None)
+    assert due == [50, 100, 200, 400, 600, 800]
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_until_an_audit_a_plan_is_careful(stages):
+    plan = tj.Penalty(8, stages=stages).init(2, 3)
+    assert plan.rho.shape == (2, 3)
+    assert (np.asarray(plan.rho) == 1.0).all()
+    assert (np.asarray(plan.first) == np.float32(0.3 if stages == 2 else 0.0)).all()
+    assert (np.asarray(tj.Penalty(8, rho=0.7).init(1, 1).rho) == np.float32(0.7)).all()
+    assert (np.asarray(tj.Penalty(8, rho=2.0, tolerance=None).init(1, 1).rho) == 2.0).all()
