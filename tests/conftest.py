@@ -10,8 +10,17 @@ import pytest
 jax.config.update("jax_num_cpu_devices", 4)
 
 
-COMPARE_BITS = ("test_reproducibility", "test_precision", "test_kernels", "test_schedule", "test_extending")
+COMPARE_BITS = (
+    "test_reproducibility",
+    "test_precision",
+    "test_kernels",
+    "test_sampler_core",
+    "test_schedule",
+    "test_extending",
+)
 """Files whose tests compare the bits of one program with those of another."""
+SAMPLE_LONG = "test_docs", "test_bench", "test_models", "test_quick_figures"
+"""Files, beside the laws, that sample for longer than they compile."""
 
 COMPILED = "TRAJENS_TESTS_COMPILED"
 """Variable with the folder where the workers of one session leave the programs they compiled for each other."""
@@ -47,8 +56,7 @@ def pytest_runtest_setup(item):
 
 
 def _is_optimised(item):
-    is_slow = any(item.get_closest_marker(name) is not None for name in ("slow", "long"))
-    return is_slow or "laws" in item.path.parts or item.path.stem in COMPARE_BITS
+    return "laws" in item.path.parts or item.path.stem in (*COMPARE_BITS, *SAMPLE_LONG)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def normal_proposals(seed, spread=30.0, delta=2.0, proposals=PROPOSALS):
 def entries(variance, rho, first, proposals=PROPOSALS):
     """A plan of every proposal."""
     fill = lambda value, kind=np.float32: np.full(proposals, value, kind)  # noqa: E731
-    return Plan(fill(variance), fill(9, np.int32), fill(rho), fill(first))
+    return Plan(fill(variance), fill(9, np.int32), fill(rho), fill(first), fill(1))
 
 
 def slope(test, plan, looked, seed=0, orders=8):
@@ -150,7 +150,10 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+OFTEN = "paper", "mixture", "0-1 loss, many s"
+
+
+@pytest.mark.parametrize("way", [way if way in OFTEN else pytest.param(way, marks=pytest.mark.slow) for way in WAYS])
 def test_every_test_and_move_and_loss_is_audited(way):
     target, settings = WAYS[way]
     run = sample(target=target, **settings)

@@ -75,6 +75,7 @@ def test_predict_writes_votes_and_mean_probabilities(capsys, trained, tmp_path):
     assert all(1 / 3 <= float(row["agreement"]) <= 1 for row in rows)
 
 
+@pytest.mark.slow
 def test_picture_is_drawn_for_digits_and_for_tables(capsys, trained, tmp_path):
     code, _, err = call(capsys, "picture", str(trained / "run"), "--out", str(tmp_path / "table.png"))
     assert code == 0, err
@@ -99,6 +100,7 @@ def test_what_is_no_directory_of_a_run_is_one_sentence(capsys, tmp_path, command
         assert err.startswith("trajens: error: ")
 
 
+@pytest.mark.slow
 def test_runs_without_a_network_cannot_be_evaluated_and_regressions_can(capsys, tmp_path):
     options = ["--tau", "2", "--epochs", "20", "--records", "2", "--chains", "1"]
     assert call(capsys, "train", "perceptron", *options, "--out", str(tmp_path / "line"))[0] == 0

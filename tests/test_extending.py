@@ -154,12 +154,20 @@ def assert_samples(run, exact):
     assert_agrees(run.paths, exact.mean, "mean of the last paths")
 
 
-@pytest.mark.parametrize("scan", ["random", "checkerboard"])
-@pytest.mark.parametrize("prior", [None, 0.6], ids=["flat", "gaussian"])
+@pytest.mark.parametrize(
+    ("prior", "scan"),
+    [
+        (None, "checkerboard"),
+        (0.6, "random"),
+        pytest.param(None, "random", marks=pytest.mark.slow),
+        pytest.param(0.6, "checkerboard", marks=pytest.mark.slow),
+    ],
+)
 def test_a_foreign_move_samples_the_exact_law(prior, scan):
     assert_samples(*sampled(prior, move=AlongALine(), scan=scan))
 
 
+@pytest.mark.slow
 def test_a_foreign_move_with_a_ratio_of_its_own_samples_the_exact_law():
     move = tj.Mixture([(1.0, Stretch(0.3)), (3.0, tj.SingleSite())])
     assert_samples(*sampled(0.6, move=move, scan="random"))
@@ -170,7 +178,7 @@ def test_a_foreign_move_may_refuse_a_path():
         tj.sample(tj.Target(DATA.problem(), 1, SIGMA, S), 10, move=AlongALine())
 
 
-@pytest.mark.parametrize("test", [Between(), Staircase()], ids=repr)
+@pytest.mark.parametrize("test", [Between(), pytest.param(Staircase(), marks=pytest.mark.slow)], ids=repr)
 def test_a_foreign_acceptance_test_samples_the_exact_law(test):
     run, exact = sampled(s=10.0, epochs=2400, acceptance=test)
     assert_samples(run, exact)

@@ -70,6 +70,7 @@ def points(tiny):
     ]
 
 
+@pytest.mark.slow
 def test_figure_1c_writes_two_pictures_the_numbers_and_the_claims(tiny):
     names = ["figure_1c.png", "figure_1c.pdf", "figure_1c.csv", "claims.json"]
     assert [path.name for path in tiny.files] == names
@@ -80,11 +81,13 @@ def test_figure_1c_writes_two_pictures_the_numbers_and_the_claims(tiny):
     assert b"ours: exact loss" in claims
 
 
+@pytest.mark.slow
 def test_figure_1c_has_a_point_for_every_tau_s_and_test(points):
     expected = [(tau, s, test) for tau in (1, 4) for s in (100.0, 300.0, 1000.0) for test in ("ours", "paper")]
     assert [(p.tau, p.s, p.test) for p in points] == expected
 
 
+@pytest.mark.slow
 def test_figure_1c_agrees_with_the_exact_loss(points):
     data = tj.datasets.perceptron()
     for p in points:
@@ -97,15 +100,16 @@ def test_figure_1c_agrees_with_the_exact_loss(points):
         assert 32 <= p.batch_size <= 256
 
 
+@pytest.mark.slow
 def test_figure_1c_prints_a_row_for_every_tau_and_s_and_the_sum_of_z_squared(tiny, points):
     assert tiny.table.row_count == len(points) / 2
+    assert fits(tiny.table)
     for line, test in zip(tiny.remarks[1:], ("paper", "ours"), strict=True):
         z = [p.z for p in points if p.test == test]
         assert f"sum of z^2 / points = {np.mean(np.square(z)):.2f} for {len(z)} points" in line
 
 
-def test_the_tables_of_the_figures_fit_80_columns_uncut(tiny):
-    assert fits(tiny.table)
+def test_the_tables_of_the_figures_fit_80_columns_uncut():
     numbers = (-0.1234, 0.0123, -0.5, -0.123, 0.01, -0.1234, 0.123, 256.0, 1234.0, 1.0)
     assert fits(acceptance._table([acceptance.Point("noisy labels", "sequential penalty, 1.35", *numbers)]))
     assert fits(figure_5._table([figure_5.Point(16, 20_000, 0.123, -123.4, 0.1234, -12.34, 0.00123, 0.999, 0.0123)]))
@@ -123,6 +127,7 @@ def test_the_paper_scale_of_figure_1c_has_the_epochs_of_the_paper():
         assert scale.chains * (scale.epochs(1, phases) // 4) >= 2e7
 
 
+@pytest.mark.slow
 def test_figures_read_kept_runs_back_and_give_the_same_numbers(tiny, folder, monkeypatch):
     before = [path.read_bytes() for path in tiny.files]
     again = drawn_again(monkeypatch, figure_1c, folder, scale=TINY, seed=1)
@@ -162,9 +167,9 @@ def test_a_tiny_figure_of_acceptance_tests_is_drawn_from_kept_runs(tmp_path, mon
     assert {point["problem"] for point in points} == {"noisy labels", "heavy tails"}
     assert all(16 <= float(point["batch_size"]) <= 300 for point in points)
     assert all(float(point["data_per_accepted"]) > 0 for point in points)
-    assert fits(first.table)
 
 
+@pytest.mark.slow
 def test_a_tiny_figure_5_is_drawn_from_kept_runs(tmp_path, monkeypatch):
     scale = figure_5.Scale((2,), (4, 8))
     first = figure_5.figure_5(tmp_path, scale=scale)

@@ -88,7 +88,7 @@ def test_losses_do_not_depend_on_the_number_of_threads():
     assert len(digests.pop().strip()) == 64
 
 
-_LEVELS = {"x86_64": ["x86-64", "x86-64-v3"]}.get(platform.machine(), [])
+_LEVELS = {"x86_64": [pytest.param("x86-64", marks=pytest.mark.slow), "x86-64-v3"]}.get(platform.machine(), [])
 
 
 @pytest.mark.parametrize("level", _LEVELS)
@@ -163,6 +163,7 @@ def test_data_of_another_type_go_to_the_definition():
     assert_same_losses(losses, native(pairs, indices, jnp.ones(1, bool)))
 
 
+@pytest.mark.slow
 def test_the_sampler_takes_the_same_path_with_the_kernel_and_with_the_definition(monkeypatch):
     settings = {
         "chains": 1,

@@ -87,6 +87,7 @@ def test_equal_models_share_a_loss_function_and_so_a_compilation():
     assert hash(a.loss) == hash(b.loss)
 
 
+@pytest.mark.slow
 def test_a_network_trains_on_images_by_sampling_alone():
     x = np.where((np.arange(64) % 2)[:, None, None] == 1, IMAGES[0], IMAGES[1])
     y = np.arange(64) % 2

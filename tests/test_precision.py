@@ -70,6 +70,7 @@ def careless(data):
 
 
 @pytest.mark.filterwarnings("ignore:Explicitly requested dtype float64")
+@pytest.mark.slow
 def test_functions_of_the_user_are_in_single_precision_and_callbacks_in_theirs(wide):
     x = np.random.default_rng(0).standard_normal((64, 2))
     data = x, x @ [1.0, -1.0]

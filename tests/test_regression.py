@@ -96,6 +96,7 @@ def test_an_ensemble_is_evaluated_in_parts_with_the_numbers_of_the_whole():
     assert ensemble.evaluate(x, y.round().astype(int)) == ensemble.evaluate(x, y.round())
 
 
+@pytest.mark.slow
 def test_a_sampled_regression_is_better_than_its_members():
     model = tj.models.linear(3)
     s = 1000.0

@@ -92,11 +92,8 @@ def test_a_run_does_not_depend_on_how_many_chunks_are_evaluated_at_once(settings
     np.testing.assert_allclose(*deciding, rtol=1e-5)
 
 
-# The mixture has all that the others have, and compiles three programs as they do.
-@pytest.mark.parametrize(
-    "settings",
-    [pytest.param(how, id=name, marks=[] if name == "mixture" else pytest.mark.slow) for name, how in SETTINGS.items()],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_paths_do_not_depend_on_the_number_of_devices(settings):
     every = jax.devices()
     assert len(every) == 4

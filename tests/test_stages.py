@@ -27,7 +27,7 @@ TEST = tj.Penalty(CHUNK, rho=2.0, tolerance=None)
 def plan_for(wanted, size, first, rho=2.0, seen=5):
     """What `Penalty` remembers when it would take `wanted` examples of `size` in a single stage, at s = 1."""
     variance = wanted * size * rho**2 / (size - wanted)
-    return Plan(jnp.float32(variance), jnp.int32(seen), jnp.float32(rho), jnp.float32(first))
+    return Plan(jnp.float32(variance), jnp.int32(seen), jnp.float32(rho), jnp.float32(first), jnp.float32(1))
 
 
 PLAN = plan_for(24.0, SIZE, PART)
@@ -222,7 +222,7 @@ def test_a_second_stage_reads_other_examples_and_all_are_counted(monkeypatch):
     assert int(run.records["data_used"][0, -1]) == read
 
 
-@pytest.mark.parametrize("rho", [0.7, 1.5])
+@pytest.mark.parametrize("rho", [pytest.param(0.7, marks=pytest.mark.slow), 1.5])
 def test_stages_do_not_depend_on_how_many_chunks_are_evaluated_at_once(rho):
     acceptance = tj.Penalty(8, rho=rho, tolerance=None)
     small_run.assert_same(sample(acceptance), sample(acceptance, ahead=3))
@@ -245,6 +245,7 @@ def test_moves_of_several_models_have_stages():
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("blocks", [8, 17])
+@pytest.mark.slow
 def test_a_run_with_audits_is_resumed_bit_for_bit(tmp_path, monkeypatch, blocks):
     # Audits of few parameters are too dear for so short a burn-in.
     monkeypatch.setattr(auditing, "_CHEAP", 0)

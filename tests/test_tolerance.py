@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import trajens as tj
+from tests.evidence import evidence_of, plan_of
 from trajens.acceptance.audit import Looked, acceptances, balance
 from trajens.acceptance.penalty import Plan
 from trajens.acceptance.tolerance import within_tolerance
@@ -30,9 +31,9 @@ def proposals_of(kind, seed, number=PROPOSALS):
     return Looked(one, 0 * one, one, values.astype(np.float32))
 
 
-def entries(rho=1.0, first=0.3, number=PROPOSALS):
+def entries(rho=1.0, first=0.3, factor=1.0, number=PROPOSALS):
     fill = lambda value, kind=np.float32: np.full(number, value, kind)  # noqa: E731
-    return Plan(fill(NOISE**2), fill(9, np.int32), fill(rho), fill(first))
+    return Plan(fill(NOISE**2), fill(9, np.int32), fill(rho), fill(first), fill(factor))
 
 
 def planned(kind, tolerance, stages=2):
@@ -45,10 +46,11 @@ def planned(kind, tolerance, stages=2):
 def test_a_plan_keeps_its_tolerance_and_a_larger_one_allows_more_noise(kind):
     rhos = []
     for tolerance in (0.01, 0.1):
-        test, (rho, first) = planned(kind, tolerance)
+        test, found = planned(kind, tolerance)
+        rho, first = found["rho"], found["first"]
         # Proposals that it has not seen, and many orders.
         fresh = proposals_of(kind, seed=7, number=1024)
-        plan = entries(rho, first, number=1024)
+        plan = entries(**found, number=1024)
         beta, error = balance(acceptances(test, CHUNK, plan, fresh, np.random.default_rng(3), orders=24)).slope()
         assert error < 0.4 * tolerance
         assert abs(beta) < tolerance + ERRORS * error
@@ -67,9 +69,42 @@ def test_the_largest_noise_is_beyond_the_tolerance_and_so_the_plan_had_something
 
 
 def test_a_single_stage_is_planned_too():
-    _, (rho, first) = planned("product", 0.1, stages=1)
-    assert first == 0.0
-    assert 0 < rho <= np.float32(2.38)
+    _, found = planned("product", 0.1, stages=1)
+    assert found["first"] == 0.0
+    assert 0 < found["rho"] <= np.float32(2.38)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_an_error_that_is_known_is_taken_out(stages):
+    tolerance = 0.01
+    test = tj.Penalty(CHUNK, tolerance=tolerance, stages=stages)
+    some = proposals_of("product", seed=1, number=1024)
+    found = within_tolerance(test, CHUNK, entries(number=1024), some, tolerance, np.random.default_rng(2))
+    fresh = proposals_of("product", seed=7, number=1024)
+    betas, errors = zip(
+        *(
+            balance(
+                acceptances(test, CHUNK, entries(**plan, number=1024), fresh, np.random.default_rng(3), orders=24)
+            ).slope()
+            for plan in (found, {**found, "factor": 1.0})
+        ),
+        strict=True,
+    )
+    assert max(errors) < 0.2 * tolerance
+    assert found["factor"] > 1.0
+    assert betas[1] < -tolerance - ERRORS * errors[1], "without the factor it is not within the tolerance"
+    assert abs(betas[0]) < 0.5 * tolerance + ERRORS * errors[0]
+
+
+def test_a_factor_of_u_changes_the_chance_of_accepting_and_nothing_else():
+    test = tj.Penalty(CHUNK, stages=1)
+    evidence = evidence_of(0.3, 1.2, b=64, size=SIZE)
+    plain, more = (
+        test.judge(plan_of(test, 64, SIZE)._replace(factor=np.float32(factor)), evidence) for factor in (1.0, 1.5)
+    )
+    u = 0.3 - plain.log_chance
+    np.testing.assert_allclose(more.log_chance, 0.3 - 1.5 * u, rtol=1e-5)
+    assert plain.is_ready == more.is_ready
 
 
 # Runs.
@@ -90,6 +125,7 @@ def sampler_of(s, burn_in=400, chains=8, acceptance=None):
 
 
 @pytest.mark.usefixtures("cheap")
+@pytest.mark.slow
 def test_plans_are_made_in_burn_in_and_frozen_after_it():
     target = tj.Target(DATA.problem(), tau=4, sigma=0.2, s=40.0)
     settings = {"chains": 8, "burn_in": 400, "records": 16, "acceptance": tj.Penalty(8)}
@@ -106,6 +142,7 @@ def test_plans_are_made_in_burn_in_and_frozen_after_it():
 
 
 @pytest.mark.usefixtures("cheap")
+@pytest.mark.slow
 def test_every_s_has_its_own_noise():
     s = np.repeat([5.0, 60.0], 4)
     run = tj.sample(

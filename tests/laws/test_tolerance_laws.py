@@ -73,6 +73,7 @@ def test_the_excess_loss_of_heavy_tailed_data_is_within_the_tolerance(case):
     assert abs(bias) < TOLERANCE + ERRORS * error
 
 
+@pytest.mark.slow
 def test_the_plan_is_what_keeps_the_tolerance():
     # Without one the bias is over ten per cent, which a few chains see.
     kind, dim, size, chunk, tau, sigma, s, _ = CASES["4 parameters, few data"]
@@ -90,7 +91,7 @@ def errors_of(theta, batch):
     return ((line > 0) != (batch.y > 0)).astype(jnp.float32)
 
 
-@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("dim", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_law_of_a_0_1_loss_is_that_of_quadrature(dim):
     size, s, prior, chains = 300, 25.0, 1.5, 512
     rng = np.random.default_rng(dim)
@@ -131,6 +132,7 @@ def test_the_law_of_a_0_1_loss_is_that_of_quadrature(dim):
     assert abs(run.summary()["loss"] - mean_loss) < Z * run.summary()["loss_stderr"]
 
 
+@pytest.mark.slow
 def test_mixed_moves_sample_the_path_law():
     data = tj.datasets.perceptron(size=96, noise=0.5)
     moves = [(1.0, tj.SingleSite()), (1.0, tj.Segment(2)), (0.5, tj.CentreOfMass(0.1))]

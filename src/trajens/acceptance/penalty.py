@@ -66,13 +66,14 @@ class Plan(NamedTuple):
     """What a plan is made of, per kind of move and model.
 
     Running mean of the variance of loss differences, without s, and how many were averaged; the noise rho that is aimed
-    at, and the part lambda of Delta that is tested first.
+    at, the part lambda of Delta that is tested first, and the factor of u that takes the audited error out.
     """
 
     variance: jax.Array
     seen: jax.Array
     rho: jax.Array
     first: jax.Array
+    factor: jax.Array
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class Penalty(AcceptanceTest):
         real = jnp.zeros((kinds, tau), jnp.float32)
         rho = self.rho if self.tolerance is None else min(self.rho, RHO_UNAUDITED)
         first = FIRST if self.stages > 1 else 0.0
-        return Plan(real, real.astype(jnp.int32), jnp.full_like(real, rho), jnp.full_like(real, first))
+        return Plan(real, real.astype(jnp.int32), *(jnp.full_like(real, value) for value in (rho, first, 1.0)))
 
     def view(self, state: Any) -> Any:
         if not self.pool:
@@ -183,6 +184,7 @@ class Penalty(AcceptanceTest):
         rho2, b = part**2 * evidence.noise(), evidence.b.astype(jnp.float32)
         u = rho2 / 2 + rho2**2 / (4 * (b + 1)) + rho2**3 / (3 * (b + 1) * (b + 3))
         if self.plan:
+            u = state.factor * u
             is_ready = evidence.b >= self.planned_batch(state, evidence.s, evidence.size, evidence.stage)
         else:
             assert self.rho is not None
@@ -210,8 +212,7 @@ class Penalty(AcceptanceTest):
     ) -> dict[str, float]:
         from trajens.acceptance.tolerance import within_tolerance
 
-        rho, first = within_tolerance(self, chunk, entries, looked, tolerance, rng)
-        return {"rho": rho, "first": first}
+        return within_tolerance(self, chunk, entries, looked, tolerance, rng)
 
     def learn(self, state: Any, evidence: Evidence) -> Any:
         if not self.plan:

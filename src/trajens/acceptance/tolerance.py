@@ -3,7 +3,12 @@
 The error beta falls fast with the batch, like rho^3.4 or faster wherever it was looked at, and where it is small it is
 lost in noise. So it is measured on a ladder of noise levels, a factor sqrt(2) apart, down to the first where it is
 within the tolerance or no longer seen, and the rho of the plan follows from the last level where it is seen, by a power
-law with the exponent found above it, or a smaller one. The plan is then looked at itself.
+law with the exponent found above it, or a smaller one.
+
+An error that is measured can be taken out: beta is nearly linear in a factor of u, and the plan takes the one at which
+it vanishes. An audit predicts an error to first order, so that only most of it is taken out: what is corrected counts
+with a quarter, and plans may so be made for four times the tolerance, if beta is well known there, and for a tenth of
+s at most. The plan is then looked at itself.
 """
 
 from __future__ import annotations
@@ -20,18 +25,23 @@ LEVELS = 12
 _STEP = math.sqrt(2.0)
 _FEWEST, _NUMBERS = 2, 2**24
 """Orders that batches are drawn in, and the most loss differences in all: more until the error is well known."""
-_KNOWN = 0.2
-"""Relative error with which beta is known well enough to plan by."""
+_KNOWN, _WELL = 0.2, 1 / 3
+"""Part of beta, and part of the tolerance, with which a large and a small beta are known well enough to plan by."""
 _AIM = 0.75
 """Of the tolerance that a plan aims at, since the error is known with an error of its own."""
 _SLOWEST, _FASTEST = 2.5, 4.0
 """Exponents by which the error may fall with rho."""
+_LEFT, _MOST = 0.25, 0.1
+"""Part of an error that a correction may leave, and the largest error that is corrected."""
+_NUDGE = 0.1
+"""Change of the factor of u by which its effect is found."""
 
 
 class Level(NamedTuple):
     """A plan: its audited error of s with a standard error, and the squared distance moved per example."""
 
     rho: float
+    factor: float
     beta: float
     error: float
     gain: float
@@ -44,18 +54,23 @@ class Level(NamedTuple):
 
 def within_tolerance(
     test: Penalty, chunk: int, entries: Any, looked: Looked, tolerance: float, rng: np.random.Generator
-) -> tuple[float, float]:
-    """The noise rho and the part of Delta in the first stage; proposals are decided with `entries` (proposals,)."""
+) -> dict[str, float]:
+    """`rho`, `first` and `factor` of a plan; proposals are decided with `entries` (proposals,)."""
     found: list[tuple[Level, float]] = []
     for first in (FIRST, 0.0)[2 - test.stages :]:
 
-        def look(rho: float, first: float = first) -> Level:
-            plan = entries._replace(rho=np.full_like(entries.rho, rho), first=np.full_like(entries.first, first))
+        def look(rho: float, factor: float = 1.0, first: float = first) -> Level:
+            plan = entries._replace(
+                **{
+                    name: np.full_like(getattr(entries, name), value)
+                    for name, value in (("rho", rho), ("first", first), ("factor", factor))
+                }
+            )
             return _level(test, chunk, plan, looked, rng, tolerance)
 
         found.append((_largest(test, look, tolerance), first))
     level, first = max(found, key=lambda pair: pair[0].gain)
-    return level.rho, first
+    return {"rho": level.rho, "first": first, "factor": level.factor}
 
 
 def gain(found: Acceptances, looked: Looked) -> float:
@@ -77,7 +92,18 @@ def _largest(test: Penalty, look: Any, tolerance: float) -> Level:
     if len(levels) > 2:
         power = math.log(levels[-3].bound / levels[-2].bound) / math.log(_STEP)
     power = min(max(power, _SLOWEST), _FASTEST)
-    plan = look(min(above.rho, above.rho * (_AIM * tolerance / above.bound) ** (1 / power)))
+
+    def aimed(error: float) -> Level:
+        """The plan that should have an error of so much, by the last level that is seen to have a larger one."""
+        larger = [level for level in levels if level.rho >= above.rho and level.bound > _AIM * error]
+        near = larger[-1] if larger else levels[0]
+        return look(min(near.rho, near.rho * (_AIM * error / near.bound) ** (1 / power)))
+
+    most = min(tolerance / _LEFT, _MOST)
+    plan = _corrected(look, aimed(most), tolerance) if most > tolerance else None
+    if plan is not None:
+        return plan
+    plan = aimed(tolerance)
     # What was expected of it holds, unless it is clearly otherwise.
     for _ in range(LEVELS):
         if abs(plan.beta) - plan.error <= tolerance:
@@ -86,12 +112,31 @@ def _largest(test: Penalty, look: Any, tolerance: float) -> Level:
     return plan
 
 
+def _corrected(look: Any, plan: Level, tolerance: float) -> Level | None:
+    """A plan of about this noise with its error taken out, or None where the error is not known well enough."""
+    for _ in range(LEVELS):
+        if plan.error > tolerance / 2:
+            return None
+        slope = (look(plan.rho, 1.0 + _NUDGE).beta - plan.beta) / _NUDGE
+        if not slope > 0:
+            return None
+        corrected = look(plan.rho, 1.0 - plan.beta / slope)
+        if abs(plan.beta) * _LEFT + abs(corrected.beta) - corrected.error <= tolerance:
+            return corrected
+        plan = look(plan.rho / math.sqrt(_STEP))
+    return None
+
+
 def _level(test: Penalty, chunk: int, plan: Any, looked: Looked, rng: np.random.Generator, tolerance: float) -> Level:
     """A plan, looked at until its error is well known, or long enough."""
     orders, found = _FEWEST, acceptances(test, chunk, plan, looked, rng, _FEWEST)
     beta, error = balance(found).slope()
-    while 2 * orders * looked.differences.size <= _NUMBERS and error > max(_KNOWN * abs(beta), 0.5 * tolerance):
+
+    def is_known() -> bool:
+        return error <= (_WELL * tolerance if abs(beta) < tolerance / _LEFT else _KNOWN * abs(beta))
+
+    while 2 * orders * looked.differences.size <= _NUMBERS and not is_known():
         found = found.plus(acceptances(test, chunk, plan, looked, rng, orders))
         beta, error = balance(found).slope()
         orders *= 2
-    return Level(float(plan.rho[0]), beta, error, gain(found, looked))
+    return Level(float(plan.rho[0]), float(plan.factor[0]), beta, error, gain(found, looked))
