@@ -22,7 +22,8 @@ than half a chunk, all is tested at once.
 
 Tolerance. Means of few heavy-tailed differences are not normal. How far the decisions are from detailed balance is
 audited (`trajens.acceptance.audit`), and the plan takes the larger of the b that noise asks for and the b at which the
-error of s is within the tolerance (`trajens.acceptance.tolerance`).
+error of s, or what is left of it when u gets a factor that takes it out, is within the tolerance
+(`trajens.acceptance.tolerance`).
 """
 
 from __future__ import annotations
