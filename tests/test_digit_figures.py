@@ -31,7 +31,7 @@ def rows(file):
         return list(csv.DictReader(lines))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_quick_figures_3_and_4_confirm_the_paper_on_a_small_network(tmp_path):
     for name in ("3", "4"):
         finished = FIGURES[name](tmp_path, scale="quick")
@@ -62,7 +62,7 @@ def test_the_quick_figures_3_and_4_confirm_the_paper_on_a_small_network(tmp_path
     assert int(curve[-1]["epoch"]) == 32_000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_quick_figure_of_drift_shows_it_for_the_flat_law_alone(tmp_path):
     FIGURES["drift"](tmp_path, scale="quick")
     assert verdicts(tmp_path, "drift") == {

@@ -166,6 +166,7 @@ def one_model(seed):
     return {"in": parts, "out": rng.standard_normal((4, 3), np.float32)}
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_a_problem_of_pytrees_is_that_of_its_models():
     x = RNG.standard_normal((50, 2)).astype(np.float32)
     y = RNG.integers(0, 3, 50)

@@ -36,6 +36,7 @@ def test_an_ensemble_is_loaded_from_its_directory(trained):
     assert tj.Ensemble.load(trained / "run", model=tj.models.mlp((4, 8, 3))).path.shape == first.path.shape
 
 
+@pytest.mark.slow
 def test_chains_of_a_network_start_from_different_models():
     problem = tj.models.mlp((4, 8, 3)).problem(X, Y)
     run = tj.sample(tj.Target(problem, 2, 0.1, 1.0, 0.3), 1, chains=400, records=1)

@@ -154,6 +154,7 @@ def test_an_interrupted_run_of_a_figure_goes_on_where_it_was(tmp_path):
         frame.kept_run(tmp_path / "whole", target, 500, False, **settings)
 
 
+@pytest.mark.slow
 def test_a_tiny_figure_of_acceptance_tests_is_drawn_from_kept_runs(tmp_path, monkeypatch):
     # Compiling is most of the time: all tests take one program.
     same = dict.fromkeys(acceptance.tests(), tj.Penalty(16, tolerance=None))

@@ -142,15 +142,18 @@ def _called(*command):
 
 
 def _read(run):
-    """All that a stored run knows, as plain values."""
+    """All that a stored run knows, in words."""
     try:
         stored = tj.StoredRun(run)
         history = stored.history
-        return True, (
-            stored.paths.tolist(),
-            {name: values.tolist() for name, values in stored.records.items()},
-            None if history is None else history.tolist(),
-            (stored.epoch, stored.last_epoch, stored.seconds, stored.burn_in, stored.summary()),
+        # In words, where a number that is not known equals itself.
+        return True, repr(
+            (
+                stored.paths.tolist(),
+                {name: values.tolist() for name, values in stored.records.items()},
+                None if history is None else history.tolist(),
+                (stored.epoch, stored.last_epoch, stored.seconds, stored.burn_in, stored.summary()),
+            )
         )
     except InputError:
         return False, None

@@ -60,7 +60,7 @@ def wait_for_checkpoint(process, out):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("wanted", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("wanted", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_run_killed_at_random_moments_ends_where_it_would_have_ended(environment, tmp_path, wanted):
     epochs = ["--epochs", "2e5"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -88,7 +88,10 @@ def test_a_run_killed_at_random_moments_ends_where_it_would_have_ended(environme
         np.testing.assert_allclose(records[name], expected[name], rtol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGINT, signal.SIGUSR1))],
+)
 def test_a_polite_signal_saves_and_says_how_to_go_on(environment, tmp_path, number):
     out = tmp_path / "a"
     process = start(environment, *TRAIN, "--epochs", "1e9", "--out", out)

@@ -46,6 +46,7 @@ def test_proposals_with_a_bad_loss_are_rejected_and_counted(name):
     _assert_within_edges(run)
 
 
+@pytest.mark.slow
 def test_a_bad_model_anywhere_in_a_longer_proposal_rejects_all_of_it():
     move = tj.Mixture([(1.0, tj.Segment(2)), (1.0, tj.CentreOfMass(0.1))])
     run = _sampled(BEYOND_EDGES, acceptance=TESTS["penalty"], move=move)

@@ -107,6 +107,7 @@ def test_a_run_is_resumed_with_the_other_precision(wide, tmp_path, is_wide_first
     np.testing.assert_array_equal(whole.paths, resumed.paths)
 
 
+@pytest.mark.slow
 def test_predictions_and_scores_are_the_same(wide):
     x, y = tj.datasets.mnist().test_x[:40], tj.datasets.mnist().test_y[:40]
     model = tj.models.cnn()

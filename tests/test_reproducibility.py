@@ -102,6 +102,7 @@ def test_paths_do_not_depend_on_the_number_of_devices(settings):
     assert_same_run(one, sample(devices=every, **settings))
 
 
+@pytest.mark.slow
 def test_chains_that_do_not_divide_over_the_devices_still_run():
     assert sample(chains=3, **SETTINGS["paper"]).paths.shape == (3, 5, 2)
 
@@ -156,6 +157,7 @@ def test_records_and_summary_have_the_promised_names():
     assert run.summary(chains=[0, 1])["chains"] == 2
 
 
+@pytest.mark.slow
 def test_pytree_model_samples_the_same_paths_as_the_flat_one():
     start = {"slope": np.float32(0.2), "zero": np.float32(-0.5)}
 

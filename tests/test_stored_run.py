@@ -148,6 +148,7 @@ def test_extending_appends_paths(stored, tmp_path):
     np.testing.assert_array_equal(run.history, whole.history)
 
 
+@pytest.mark.slow
 def test_many_chains_write_bytes_and_go_on(tmp_path, small_blocks):
     many = {"chains": 300, "keep_paths": True}
     whole = sample(None, epochs=300, **many)

@@ -42,7 +42,7 @@ def planned(kind, tolerance, stages=2):
     return test, within_tolerance(test, CHUNK, entries(), looked, tolerance, np.random.default_rng(2))
 
 
-@pytest.mark.parametrize("kind", ["product", "student"])
+@pytest.mark.parametrize("kind", ["product", pytest.param("student", marks=pytest.mark.slow)])
 def test_a_plan_keeps_its_tolerance_and_a_larger_one_allows_no_less_noise(kind):
     rhos = []
     for tolerance in (0.01, 0.1):
@@ -55,7 +55,7 @@ def test_a_plan_keeps_its_tolerance_and_a_larger_one_allows_no_less_noise(kind):
         assert error < 0.4 * tolerance
         assert abs(beta) < tolerance + ERRORS * error
         assert 0 < rho <= np.float32(test.rho)
-        assert first in (0.0, 0.3)
+        assert first in (0.0, 0.0375, 0.075, 0.15, 0.3)
         rhos.append(rho)
     assert rhos[1] >= rhos[0]
 
@@ -74,7 +74,7 @@ def test_a_single_stage_is_planned_too():
     assert 0 < found["rho"] <= np.float32(2.38)
 
 
-@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("stages", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_error_that_is_known_is_taken_out(stages):
     tolerance = 0.01
     test = tj.Penalty(CHUNK, tolerance=tolerance, stages=stages)

@@ -83,6 +83,7 @@ def test_the_same_network_written_otherwise_is_taken(trained, model):
         assert (ensemble.predict(X) == expected).mean() > 0.95
 
 
+@pytest.mark.slow
 def test_numbers_and_images_have_a_witness_too(tmp_path):
     line = tj.models.linear(4).problem(100 * X, X[:, 0], "squared")
     tj.sample(tj.Target(line, 2, 0.2, 10.0), out=tmp_path / "line", **HOW)

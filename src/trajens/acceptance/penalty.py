@@ -153,16 +153,23 @@ class Penalty(AcceptanceTest):
 
     def planned_batch(self, state: Plan, s: jax.Array, size: int, stage: jax.Array | int = 0) -> jax.Array:
         """Examples to take in a stage before deciding."""
+        if self.stages == 1:
+            return self._in_chunks(state, self._wanted(state, s, size, 1.0), size)
+        share = jnp.where(self._is_undivided(state, s, size), 1.0, state.first)
+        first = self._in_chunks(state, self._wanted(state, s, size, share), size)
+        # A second stage estimates what the first did not see, (1 - b1/N) of Delta, from what is left.
+        left = jnp.maximum(size - first, 1)
+        second = self._in_chunks(state, self._wanted(state, s, left, (left / size) ** 2), size)
+        return jnp.where(jnp.asarray(stage) == 0, first, second)
+
+    def _in_chunks(self, state: Plan, wanted: jax.Array, size: int) -> jax.Array:
         chunk = self.chunk_size(size)
-        is_first = (jnp.asarray(stage) == 0) & ~self._is_undivided(state, s, size)
-        share = jnp.where(is_first, state.first, 1.0) if self.stages > 1 else 1.0
         # A model without a past takes a fixed pilot batch: any b is valid as long as it does not depend on the data.
-        planned = jnp.ceil(self._wanted(state, s, size, share) / chunk)
-        chunks = jnp.where(state.seen > 0, planned, _PILOT_CHUNKS).astype(jnp.int32)
+        chunks = jnp.where(state.seen > 0, jnp.ceil(wanted / chunk), _PILOT_CHUNKS).astype(jnp.int32)
         return jnp.clip(chunks * chunk, chunk, size)
 
-    def _wanted(self, state: Plan, s: jax.Array, size: int, share: jax.Array | float) -> jax.Array:
-        """The b at which the noise of `share` of Delta is share^1/2 rho, before it is divided into chunks.
+    def _wanted(self, state: Plan, s: jax.Array, size: jax.Array | int, share: jax.Array | float) -> jax.Array:
+        """The b of `size` at which the noise of `share` of Delta is share^1/2 rho, before it is divided into chunks.
 
         It is `share` of the b for all of Delta where that is few of the data, and all data where that is.
         """

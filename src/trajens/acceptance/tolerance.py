@@ -22,6 +22,8 @@ from trajens.acceptance.audit import Acceptances, Looked, acceptances, balance
 from trajens.acceptance.penalty import FIRST, Penalty
 
 LEVELS = 12
+_FIRSTS = FIRST, FIRST / 2, FIRST / 4, FIRST / 8, 0.0
+"""Parts of Delta that a first stage may test: small ones where most proposals are hopeless, none where few are."""
 _STEP = math.sqrt(2.0)
 _FEWEST, _NUMBERS = 2, 2**24
 """Orders that batches are drawn in, and the most loss differences in all: more until the error is well known."""
@@ -57,7 +59,7 @@ def within_tolerance(
 ) -> dict[str, float]:
     """`rho`, `first` and `factor` of a plan; proposals are decided with `entries` (proposals,)."""
     found: list[tuple[Level, float]] = []
-    for first in (FIRST, 0.0)[2 - test.stages :]:
+    for first in _FIRSTS if test.stages > 1 else (0.0,):
 
         def look(rho: float, factor: float = 1.0, first: float = first) -> Level:
             plan = entries._replace(
