@@ -22,6 +22,8 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     np.savez(folder / "data.npz", x=X, y=Y)
     options = "--model mlp --hidden 8 --tau 3 --s 200 --sigma 0.2 --epochs 3000 --chunk 32 --records 5 --chains 2"
+    # Still on its way when burn-in ends, so that a plan made there does not hold for long.
+    options += " --tolerance 0.1"
     with pytest.raises(SystemExit) as exit_:
         tj.cli.app(["train", str(folder / "data.npz"), *options.split(), "--out", str(folder / "run")])
     assert exit_.value.code == 0

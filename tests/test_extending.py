@@ -219,6 +219,7 @@ def test_a_foreign_loss_gives_the_losses_of_its_definition():
     np.testing.assert_allclose(found, tj.losses.reference_losses(ByOneProduct(), data, pairs, indices), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_foreign_loss_gives_the_path_of_the_plain_one():
     how = {"epochs": 1000, "chains": 4, "records": 5, "acceptance": tj.Metropolis()}
     loss = ByOneProduct()

@@ -88,10 +88,11 @@ def test_losses_do_not_depend_on_the_number_of_threads():
     assert len(digests.pop().strip()) == 64
 
 
-_LEVELS = {"x86_64": [pytest.param("x86-64", marks=pytest.mark.slow), "x86-64-v3"]}.get(platform.machine(), [])
+_LEVELS = {"x86_64": ["x86-64", "x86-64-v3"]}.get(platform.machine(), [])
 
 
 @pytest.mark.parametrize("level", _LEVELS)
+@pytest.mark.slow
 def test_every_level_of_instructions_gives_the_losses_of_the_definition(tmp_path, level):
     """The library holds one copy of the code for each level and takes the best; here each is built alone."""
     compiler = shutil.which("c++")

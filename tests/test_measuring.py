@@ -58,6 +58,7 @@ def examples_of(run):
     return measured[0]
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_counted():
     for records in (1, 6, 60):
         run = sample(records=records, burn_in=0)

@@ -42,7 +42,8 @@ def planned(kind, tolerance, stages=2):
     return test, within_tolerance(test, CHUNK, entries(), looked, tolerance, np.random.default_rng(2))
 
 
-@pytest.mark.parametrize("kind", ["product", pytest.param("student", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["product", "student"])
+@pytest.mark.slow
 def test_a_plan_keeps_its_tolerance_and_a_larger_one_allows_no_less_noise(kind):
     rhos = []
     for tolerance in (0.01, 0.1):

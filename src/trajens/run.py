@@ -335,6 +335,10 @@ def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run
     return None if found is None else Run(target, settings, *found, None, directory)
 
 
+_BEYOND = 0.975
+"""Confidence that an error is beyond the tolerance before a warning is given."""
+
+
 def _warn_of_tilt(records: Records, settings: Settings) -> None:
     """A RuntimeWarning if the audits after burn-in find more than the tolerance."""
     tolerance = getattr(settings.acceptance, "tolerance", None)
@@ -342,7 +346,10 @@ def _warn_of_tilt(records: Records, settings: Settings) -> None:
         return
     found = summarise(records, settings.burn_in, REASONS)
     beta, error = found["tilt_error"], found["tilt_error_stderr"]
-    if abs(beta) - 2 * error > tolerance:
+    from scipy.special import stdtrit
+
+    # Errors over few chains are themselves uncertain: Student's law instead of two errors.
+    if abs(beta) - stdtrit(max(settings.chains - 1, 1), _BEYOND) * error > tolerance:
         warnings.warn(
             f"the run samples an s that is off by {beta:+.1%} +- {error:.1%}, more than the tolerance of "
             f"{tolerance:.1%}; give it a longer burn-in, in which batches are planned, or a smaller tolerance.",

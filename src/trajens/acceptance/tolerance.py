@@ -22,13 +22,11 @@ from trajens.acceptance.audit import Acceptances, Looked, acceptances, balance
 from trajens.acceptance.penalty import FIRST, Penalty
 
 LEVELS = 12
-_FIRSTS = FIRST, FIRST / 2, FIRST / 4, FIRST / 8, 0.0
-"""Parts of Delta that a first stage may test: small ones where most proposals are hopeless, none where few are."""
 _STEP = math.sqrt(2.0)
 _FEWEST, _NUMBERS = 2, 2**24
 """Orders that batches are drawn in, and the most loss differences in all: more until the error is well known."""
-_KNOWN, _WELL = 0.2, 1 / 3
-"""Part of beta, and part of the tolerance, with which a large and a small beta are known well enough to plan by."""
+_KNOWN, _PART, _CLOSE = 0.2, 0.5, 1 / 3
+"""Part of beta, or of the tolerance, with which beta is known well enough for a ladder, and part for a correction."""
 _AIM = 0.75
 """Of the tolerance that a plan aims at, since the error is known with an error of its own."""
 _SLOWEST, _FASTEST = 2.5, 4.0
@@ -37,15 +35,19 @@ _LEFT, _MOST = 0.25, 0.1
 """Part of an error that a correction may leave, and the largest error that is corrected."""
 _NUDGE = 0.1
 """Change of the factor of u by which its effect is found."""
+_SMALLER, _HOPELESS = (FIRST / 2, FIRST / 4, FIRST / 8), 0.2
+"""Further parts of Delta for a first stage, tried where so few proposals are accepted that most are hopeless."""
 
 
 class Level(NamedTuple):
-    """A plan: its audited error of s with a standard error, and the squared distance moved per example."""
+    """A plan, its audited error of s with a standard error, its acceptance, and the squared distance per example."""
 
     rho: float
+    first: float
     factor: float
     beta: float
     error: float
+    acceptance: float
     gain: float
 
     @property
@@ -58,21 +60,22 @@ def within_tolerance(
     test: Penalty, chunk: int, entries: Any, looked: Looked, tolerance: float, rng: np.random.Generator
 ) -> dict[str, float]:
     """`rho`, `first` and `factor` of a plan; proposals are decided with `entries` (proposals,)."""
-    found: list[tuple[Level, float]] = []
-    for first in _FIRSTS if test.stages > 1 else (0.0,):
+    found = []
+    for first in (FIRST, 0.0)[2 - test.stages :]:
 
-        def look(rho: float, factor: float = 1.0, first: float = first) -> Level:
-            plan = entries._replace(
-                **{
-                    name: np.full_like(getattr(entries, name), value)
-                    for name, value in (("rho", rho), ("first", first), ("factor", factor))
-                }
-            )
-            return _level(test, chunk, plan, looked, rng, tolerance)
+        def look(rho: float, factor: float = 1.0, is_close: bool = False, first: float = first) -> Level:
+            values = {"rho": rho, "first": first, "factor": factor}
+            plan = entries._replace(**{name: np.full_like(entries.rho, value) for name, value in values.items()})
+            known = (_CLOSE * tolerance, 0.0) if is_close else (_PART * tolerance, _KNOWN)
+            found, beta, error = _looked_at(test, chunk, plan, looked, rng, known)
+            return Level(**values, beta=beta, error=error, acceptance=found.forward.mean(), gain=gain(found, looked))
 
-        found.append((_largest(test, look, tolerance), first))
-    level, first = max(found, key=lambda pair: pair[0].gain)
-    return {"rho": level.rho, "first": first, "factor": level.factor}
+        found.append(_largest(test, look, tolerance))
+        if first > 0 and found[0].acceptance < _HOPELESS:
+            smaller = (look(found[0].rho, found[0].factor, first=part) for part in _SMALLER)
+            found += [level for level in smaller if level.bound <= tolerance]
+    best = max(found, key=lambda level: level.gain)
+    return {"rho": best.rho, "first": best.first, "factor": best.factor}
 
 
 def gain(found: Acceptances, looked: Looked) -> float:
@@ -95,17 +98,17 @@ def _largest(test: Penalty, look: Any, tolerance: float) -> Level:
         power = math.log(levels[-3].bound / levels[-2].bound) / math.log(_STEP)
     power = min(max(power, _SLOWEST), _FASTEST)
 
-    def aimed(error: float) -> Level:
-        """The plan that should have an error of so much, by the last level that is seen to have a larger one."""
+    def aimed(error: float) -> float:
+        """The rho that should have an error of so much, by the last level that is seen to have a larger one."""
         larger = [level for level in levels if level.rho >= above.rho and level.bound > _AIM * error]
         near = larger[-1] if larger else levels[0]
-        return look(min(near.rho, near.rho * (_AIM * error / near.bound) ** (1 / power)))
+        return min(near.rho, near.rho * (_AIM * error / near.bound) ** (1 / power))
 
     most = min(tolerance / _LEFT, _MOST)
     plan = _corrected(look, aimed(most), tolerance) if most > tolerance else None
     if plan is not None:
         return plan
-    plan = aimed(tolerance)
+    plan = look(aimed(tolerance))
     # What was expected of it holds, unless it is clearly otherwise.
     for _ in range(LEVELS):
         if abs(plan.beta) - plan.error <= tolerance:
@@ -114,31 +117,30 @@ def _largest(test: Penalty, look: Any, tolerance: float) -> Level:
     return plan
 
 
-def _corrected(look: Any, plan: Level, tolerance: float) -> Level | None:
+def _corrected(look: Any, rho: float, tolerance: float) -> Level | None:
     """A plan of about this noise with its error taken out, or None where the error is not known well enough."""
     for _ in range(LEVELS):
+        plan = look(rho, is_close=True)
         if plan.error > tolerance / 2:
             return None
-        slope = (look(plan.rho, 1.0 + _NUDGE).beta - plan.beta) / _NUDGE
+        slope = (look(rho, 1.0 + _NUDGE, is_close=True).beta - plan.beta) / _NUDGE
         if not slope > 0:
             return None
-        corrected = look(plan.rho, 1.0 - plan.beta / slope)
+        corrected: Level = look(rho, 1.0 - plan.beta / slope, is_close=True)
         if abs(plan.beta) * _LEFT + abs(corrected.beta) - corrected.error <= tolerance:
             return corrected
-        plan = look(plan.rho / math.sqrt(_STEP))
+        rho /= math.sqrt(_STEP)
     return None
 
 
-def _level(test: Penalty, chunk: int, plan: Any, looked: Looked, rng: np.random.Generator, tolerance: float) -> Level:
-    """A plan, looked at until its error is well known, or long enough."""
+def _looked_at(
+    test: Penalty, chunk: int, plan: Any, looked: Looked, rng: np.random.Generator, known: tuple[float, float]
+) -> tuple[Acceptances, float, float]:
+    """What a plan does, and beta, looked at until that is known to so much, or to this part of it, or long enough."""
     orders, found = _FEWEST, acceptances(test, chunk, plan, looked, rng, _FEWEST)
     beta, error = balance(found).slope()
-
-    def is_known() -> bool:
-        return error <= (_WELL * tolerance if abs(beta) < tolerance / _LEFT else _KNOWN * abs(beta))
-
-    while 2 * orders * looked.differences.size <= _NUMBERS and not is_known():
+    while error > max(known[0], known[1] * abs(beta)) and 2 * orders * looked.differences.size <= _NUMBERS:
         found = found.plus(acceptances(test, chunk, plan, looked, rng, orders))
         beta, error = balance(found).slope()
         orders *= 2
-    return Level(float(plan.rho[0]), float(plan.factor[0]), beta, error, gain(found, looked))
+    return found, beta, error

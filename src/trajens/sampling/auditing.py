@@ -9,6 +9,7 @@ epochs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -89,10 +90,15 @@ class Look(NamedTuple):
 def largest_batch(sampler: Sampler, state: State) -> int:
     """The most examples that a decision reads as things stand."""
     program = sampler.program
-    view = _view(program.acceptance, state)
-    shape = jax.tree.leaves(view)[0].shape if jax.tree.leaves(view) else (sampler.settings.chains, 1, 1)
-    s = jnp.broadcast_to(sampler.s_at(state.epoch)[:, None, None], shape)
-    return int(np.max(np.asarray(program.acceptance.most_examples(view, s, program.size))))
+    memory = jax.tree.map(np.asarray, state.acceptance)
+    return int(_largest_batch(program.acceptance, memory, np.asarray(sampler.s_at(state.epoch)), program.size))
+
+
+@partial(jax.jit, static_argnums=(0, 3))
+def _largest_batch(test: AcceptanceTest, memory: Any, s: jax.Array, size: int) -> jax.Array:
+    view = jax.vmap(test.view, axis_size=len(s))(memory)
+    shape = jax.tree.leaves(view)[0].shape if jax.tree.leaves(view) else (len(s), 1, 1)
+    return jnp.max(jnp.asarray(test.most_examples(view, jnp.broadcast_to(s[:, None, None], shape), size)))
 
 
 def examples_per_proposal(size: int, batch: int) -> int:
@@ -179,17 +185,18 @@ class Auditor:
         """Proposals of every chain, 0 if there is not enough to spend, and examples of each."""
         sampler = self._sampler
         chains, dim = sampler.settings.chains, sampler.target.problem.dim
-        batch = largest_batch(sampler, state)
-        examples = examples_per_proposal(sampler.program.size, batch)
         is_early = epoch <= sampler.settings.burn_in
         is_needed = epoch == sampler.settings.burn_in or (is_first and not is_early)
-        cost = float(examples)
+        per_example = 1.0
         if not is_needed:
             # Deciding on resampled batches costs little beside a network, but not beside a few parameters.
-            cost *= 1 + (_LEVELS if is_early else 1) * ORDERS * min(1.0, _CHEAP / dim)
-        wanted = -(-(_PLANNING if is_early else PROPOSALS) // chains)
-        proposals = min(wanted, int(max(budget, 0.0) / cost))
+            per_example += (_LEVELS if is_early else 1) * ORDERS * min(1.0, _CHEAP / dim)
         least = _LEAST if is_early or is_needed else PROPOSALS
+        if budget * chains < least * per_example * examples_per_proposal(sampler.program.size, 0):
+            return 0, 0
+        examples = examples_per_proposal(sampler.program.size, largest_batch(sampler, state))
+        wanted = -(-(_PLANNING if is_early else PROPOSALS) // chains)
+        proposals = min(wanted, int(max(budget, 0.0) / (per_example * examples)))
         return (proposals if proposals * chains >= least else 0), examples
 
     def _tolerance(self, epoch: int) -> float | None:
