@@ -150,7 +150,7 @@ WAYS = {
 }
 
 
-OFTEN = "paper", "mixture", "0-1 loss, many s"
+OFTEN = "paper", "mixture"
 
 
 @pytest.mark.parametrize("way", [way if way in OFTEN else pytest.param(way, marks=pytest.mark.slow) for way in WAYS])

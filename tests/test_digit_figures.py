@@ -79,6 +79,7 @@ def tiny(tmp_path_factory):
     return out, figure_3(out, scale=TINY, seed=4)
 
 
+@pytest.mark.slow
 def test_runs_that_are_there_are_not_sampled_again(tiny, tmp_path, monkeypatch):
     first, finished = tiny
     out = tmp_path / "copy"
@@ -89,6 +90,7 @@ def test_runs_that_are_there_are_not_sampled_again(tiny, tmp_path, monkeypatch):
     assert [int(row["epoch"]) for row in rows(training.files[2]) if row["tau"] == "3"][-1] == 120
 
 
+@pytest.mark.slow
 def test_a_run_that_is_missing_is_sampled_to_the_same_result(tiny, tmp_path):
     first, _ = tiny
     shutil.copytree(first, tmp_path / "copy")
@@ -97,6 +99,7 @@ def test_a_run_that_is_missing_is_sampled_to_the_same_result(tiny, tmp_path):
     assert rows(tmp_path / "copy" / "figure_3.csv") == rows(first / "figure_3.csv")
 
 
+@pytest.mark.slow
 def test_points_are_means_and_errors_over_runs(tiny):
     out, _ = tiny
     folder = out / "runs" / "digits-own-seed-4" / "tau-3"
@@ -110,6 +113,7 @@ def test_points_are_means_and_errors_over_runs(tiny):
     assert groups[1].scores[0]["vote_accuracy"] == expected
 
 
+@pytest.mark.slow
 def test_scores_are_computed_anew_for_a_run_that_went_on(tiny, tmp_path):
     out, _ = tiny
     folder = tmp_path / "run"

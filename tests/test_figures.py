@@ -137,6 +137,7 @@ def test_figures_read_kept_runs_back_and_give_the_same_numbers(tiny, folder, mon
         figure_1c(folder, scale=TINY, seed=2)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_of_a_figure_goes_on_where_it_was(tmp_path):
     problem = tj.datasets.perceptron().problem()
     # The program of figure 1(c) above, so that nothing is compiled.

@@ -72,6 +72,7 @@ def test_what_was_measured_is_counted():
         np.testing.assert_array_equal(run.records["loss_error"][0] > 0, examples_of(run) < SIZE)
 
 
+@pytest.mark.slow
 def test_fewer_examples_are_an_honest_estimate():
     few, many = sample(records=60, burn_in=0), sample(records=6, burn_in=0)
     assert examples_of(few)[-1] < examples_of(many)[-1]

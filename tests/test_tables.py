@@ -457,6 +457,7 @@ def test_a_regression_is_told_in_the_units_of_its_file(capsys, tmp_path):
     assert json.loads(out)["rmse"] == pytest.approx(error, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_run_on_bytes_predicts_the_same_from_every_form_of_them(capsys, tmp_path):
     images = RNG.integers(0, 256, (30, 4, 4), dtype=np.uint8)
     np.savez(tmp_path / "data.npz", x=images, y=np.arange(30) % 3)
