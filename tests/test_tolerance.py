@@ -97,6 +97,21 @@ def test_an_error_that_is_known_is_taken_out(stages):
     assert abs(betas[0]) < 0.5 * tolerance + ERRORS * errors[0]
 
 
+@pytest.mark.parametrize(("shift", "expected"), [(0.0, {0.0, 0.3}), (60.0, {0.0375, 0.075, 0.15})])
+def test_hopeless_proposals_get_a_small_first_stage(shift, expected):
+    # Normal differences, of which noise alone asks for many; an eighth of the proposals is good.
+    rng = np.random.default_rng(3)
+    values = 60 * rng.standard_normal((PROPOSALS, SIZE))
+    good = 0.5 + rng.standard_normal(PROPOSALS)
+    means = np.where(np.arange(PROPOSALS) % 8 == 0, good, shift + good)
+    values += means[:, None] - values.mean(1, keepdims=True)
+    one = np.ones(PROPOSALS, np.float32)
+    looked = Looked(one, 0 * one, one, values.astype(np.float32))
+    plan = entries()._replace(variance=np.full(PROPOSALS, 3600, np.float32))
+    found = within_tolerance(tj.Penalty(CHUNK, rho=1.0), CHUNK, plan, looked, 0.1, np.random.default_rng(2))
+    assert found["first"] in expected
+
+
 def test_a_factor_of_u_changes_the_chance_of_accepting_and_nothing_else():
     test = tj.Penalty(CHUNK, stages=1)
     evidence = evidence_of(0.3, 1.2, b=64, size=SIZE)

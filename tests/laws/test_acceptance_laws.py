@@ -137,6 +137,24 @@ def test_the_noise_of_a_first_stage_is_bounded_at_any_variance(size):
         assert part**2 * _noise(variance, b, size) <= part * test.rho**2 * (1 + 1e-4)
 
 
+@pytest.mark.parametrize("size", [256, 60000])
+def test_a_second_stage_is_the_smallest_that_reaches_rho_after_the_first(size):
+    test, divided = tj.Penalty(32, rho=2.0, tolerance=None), 0
+    for variance in np.geomspace(1e2, 1e8, 25):
+        plan = jax.tree.map(lambda leaf: leaf[0, 0], test.init(1, 1))
+        plan = plan._replace(variance=jnp.float32(variance), seen=jnp.int32(5))
+        first, second = (int(test.planned_batch(plan, jnp.float32(1), size, stage)) for stage in (0, 1))
+        left = size - first
+        if not 32 < second < left:
+            continue
+        divided += 1
+        # Var X_2 = (1 - b_1/N)^2 S^2 (1/b_2 - 1/(N - b_1))
+        noise, more = ((left / size) ** 2 * variance * (1 / b - 1 / left) for b in (second, second - 32))
+        assert noise <= test.rho**2 * (1 + 1e-4)
+        assert more >= test.rho**2 * (1 - 1e-4)
+    assert divided > 2
+
+
 def test_planned_penalty_decides_when_the_plan_is_reached_whatever_the_noise():
     test = tj.Penalty(32, **ONE_STAGE)
     for variance in (0.0, 1.0, 1e6):
