@@ -49,7 +49,7 @@ def test_native_losses_are_those_of_the_definition(size):
     "sizes",
     [
         pytest.param([*range(1, 18), *range(18, SIZE, 23), SIZE - 1, SIZE], id="some"),
-        pytest.param(range(1, SIZE + 1), id="all", marks=pytest.mark.slow),
+        pytest.param(range(1, SIZE + 1), id="all", marks=pytest.mark.long),
     ],
 )
 def test_every_chunk_size_gives_the_losses_of_the_largest(sizes):

@@ -209,7 +209,7 @@ def test_a_hang_up_is_a_polite_signal():
 
 @pytest.mark.slow
 def test_without_a_directory_a_stop_is_no_promise_to_go_on():
-    command = [sys.executable, "-m", "trajens", *SMALL[:4], "--epochs", "1e9", "--chains", "1"]
+    command = [sys.executable, "-m", "trajens", *SMALL[:4], "--epochs", "1e8", "--records", "1000", "--chains", "1"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         for line in process.stderr:

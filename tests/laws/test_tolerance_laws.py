@@ -80,7 +80,7 @@ def test_the_plan_is_what_keeps_the_tolerance():
     data = heavy(kind, dim, size, seed=22)
     loose = tj.Penalty(chunk, rho=2.38, tolerance=None)
     for test, is_kept in ((tj.Penalty(chunk), True), (loose, False)):
-        bias, error, *_ = excess(data, test, tau, sigma, s, chains=128, epochs=600, burn_in=300)
+        bias, error, *_ = excess(data, test, tau, sigma, s, chains=192, epochs=600, burn_in=300)
         assert error < 0.015
         assert bool(abs(bias) < TOLERANCE + ERRORS * error) is is_kept
 
