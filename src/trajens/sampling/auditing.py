@@ -39,7 +39,7 @@ _EXAMPLES, _FEW, _MOST = 8, 1024, 8192
 _EARLY = (1 / 8, 1 / 4, 1 / 2, 1.0)
 _GROUPS = 8
 _SEED = 0xA0D17
-_LEVELS, _CHEAP = 8, 4
+_LEVELS, _CHEAP = 8, 8
 """Plans that are tried, about, and parameters whose losses cost as much as a resampled one."""
 
 
@@ -190,7 +190,7 @@ class Auditor:
         per_example = 1.0
         if not is_needed:
             # Deciding on resampled batches costs little beside a network, but not beside a few parameters.
-            per_example += (_LEVELS if is_early else 1) * ORDERS * min(1.0, _CHEAP / dim)
+            per_example += (_LEVELS if is_early else 1) * ORDERS * _CHEAP / dim
         least = _LEAST if is_early or is_needed else PROPOSALS
         if budget * chains < least * per_example * examples_per_proposal(sampler.program.size, 0):
             return 0, 0
