@@ -15,6 +15,7 @@ from trajens.acceptance import Reason, Verdict
 from trajens.acceptance.audit import Looked, acceptances, balance
 from trajens.acceptance.penalty import Plan
 from trajens.randomness import uniform
+from trajens.records import warn_of_tilt
 from trajens.sampling import auditing
 
 ERRORS = 3.5
@@ -287,3 +288,23 @@ def test_the_command_line_refuses_to_audit_full_data(capsys, tmp_path):
     assert out == ""
     assert "must be a run with minibatches, got one whose decisions use all data" in " ".join(err.split())
     assert content(folder) == before
+
+
+def audits(beta):
+    """Records of as many audits of chains as `beta` (chains, records) has, all after burn-in."""
+    beta = np.asarray(beta, np.float64)
+    epoch = np.broadcast_to(100 * np.arange(1, beta.shape[1] + 1), beta.shape)
+    return {"epoch": epoch, "s": np.ones_like(beta), "tilt_error": beta, "tilt_weight": np.ones_like(beta)}
+
+
+def test_a_single_chain_with_many_audits_is_warned_of_and_two_samples_that_agree_are_not():
+    many = 0.03 + 0.005 * np.random.default_rng(0).standard_normal((1, 30))
+    with pytest.warns(RuntimeWarning, match="off by"):
+        warn_of_tilt(audits(many), 0, 0.01)
+    # Two numbers within 0.2 % of each other say little of their error.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_tilt(audits([[0.0145], [0.0165]]), 0, 0.01)
+        warn_of_tilt(audits([[0.5]]), 0, 0.01)
+        warn_of_tilt(audits(many), 0, None)
+        warn_of_tilt(audits(many), 0, 0.05)

@@ -8,7 +8,7 @@ import trajens as tj
 from tests.evidence import evidence_of, plan_of
 from trajens.acceptance.audit import Looked, acceptances, balance
 from trajens.acceptance.penalty import Plan
-from trajens.acceptance.tolerance import within_tolerance
+from trajens.acceptance.tolerance import Level, _corrected, within_tolerance
 from trajens.sampling import auditing
 
 ERRORS = 3.5
@@ -95,6 +95,17 @@ def test_an_error_that_is_known_is_taken_out(stages):
     assert found["factor"] > 1.0
     assert betas[1] < -tolerance - ERRORS * errors[1], "without the factor it is not within the tolerance"
     assert abs(betas[0]) < 0.5 * tolerance + ERRORS * errors[0]
+
+
+@pytest.mark.parametrize(("error", "is_taken"), [(0.001, True), (0.2, False)])
+def test_a_correction_whose_own_error_is_not_known_is_not_taken(error, is_taken):
+    def look(rho, factor=1.0, is_close=False):
+        slope, beta = 0.02, -0.03
+        far = error if factor > 1.5 else 0.001
+        return Level(rho, 0.3, factor, beta + slope * (factor - 1), far, 0.5, 1.0)
+
+    found = _corrected(look, 2.0, 0.01)
+    assert (found is not None) is is_taken
 
 
 @pytest.mark.parametrize(("shift", "expected"), [(0.0, {0.0, 0.3}), (60.0, {0.0375, 0.075, 0.15})])

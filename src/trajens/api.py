@@ -8,8 +8,8 @@ from trajens.losses import PairLoss
 from trajens.moves import CentreOfMass, Mixture, Move, Segment, SingleSite
 from trajens.problem import Problem
 from trajens.progress import Progress
-from trajens.run import Run, audit, sample
-from trajens.sampling.auditing import Audit
+from trajens.run import Run, sample
+from trajens.sampling.auditing import Audit, audit
 from trajens.sampling.devices import Sampler
 from trajens.sampling.settings import Settings
 from trajens.scan import Checkerboard, RandomScan, Scan

@@ -66,7 +66,7 @@ def summarise(records: Records, burn_in: int, reasons: tuple[str, ...]) -> dict[
 def _tilt(records: Records, is_after: np.ndarray) -> dict[str, float]:
     """The error of s over all audits, each chain and record one sample of it; NaN where there were none."""
     beta = error = float("nan")
-    weight = records["tilt_weight"][:, is_after] if "tilt_weight" in records else np.zeros((1, 0))
+    weight = _tilt_weight(records, is_after)
     if weight.sum() > 0:
         found = np.where(weight > 0, records["tilt_error"][:, is_after], 0.0)
         beta = float((weight * found).sum() / weight.sum())
@@ -74,6 +74,36 @@ def _tilt(records: Records, is_after: np.ndarray) -> dict[str, float]:
             error = float(np.sqrt(((weight * (found - beta)) ** 2).sum()) / weight.sum())
     s = float(records["s"][:, is_after].mean())
     return {"tilt_error": beta, "tilt_error_stderr": error, "s_effective": s * (1 + beta)}
+
+
+def _tilt_weight(records: Records, is_after: np.ndarray) -> np.ndarray:
+    return records["tilt_weight"][:, is_after] if "tilt_weight" in records else np.zeros((1, 0))
+
+
+_SURELY = 0.975
+"""Confidence that an error is beyond the tolerance before a warning is given."""
+
+
+def warn_of_tilt(records: Records, burn_in: int, tolerance: float | None) -> None:
+    """A RuntimeWarning if the audits after burn-in find an error of s beyond the tolerance."""
+    if tolerance is None or not has_summary(records, burn_in):
+        return
+    is_after = starts(records) >= burn_in
+    samples = int((_tilt_weight(records, is_after) > 0).sum())
+    if samples < 2:
+        return
+    from scipy.special import stdtrit
+
+    found = _tilt(records, is_after)
+    beta, error = found["tilt_error"], found["tilt_error_stderr"]
+    # The error of few samples is itself uncertain: Student's law instead of two errors.
+    if abs(beta) - stdtrit(samples - 1, _SURELY) * error > tolerance:
+        warnings.warn(
+            f"the run samples an s that is off by {beta:+.1%} +- {error:.1%}, more than the tolerance of "
+            f"{tolerance:.1%}; give it a longer burn-in, in which batches are planned, or a smaller tolerance.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def warn_if_not_finite(records: Records, first: int) -> None:

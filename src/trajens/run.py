@@ -18,13 +18,13 @@ from trajens.errors import InputError, StorageError, integer
 from trajens.moves import Proposer
 from trajens.precision import single
 from trajens.progress import Progress, ProgressBar
-from trajens.records import Records, has_summary, num_records, summarise, warn_if_not_finite
+from trajens.records import Records, num_records, warn_if_not_finite, warn_of_tilt
 from trajens.sampling import auditing, marks
 from trajens.sampling.blocks import Blocks
 from trajens.sampling.devices import Sampler
 from trajens.sampling.footprint import require_room
 from trajens.sampling.measure import examples_per_measurement
-from trajens.sampling.recording import REASONS, record, total
+from trajens.sampling.recording import record, total
 from trajens.sampling.sampler import State, state_like
 from trajens.sampling.settings import MAX_EPOCHS, Observable, Settings, default_burn_in
 from trajens.scan import Scan
@@ -260,7 +260,7 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     log.save(now)
     records = {name: values[:, : now.recorded] for name, values in log.records.items()}
     warn_if_not_finite(records, num_records(run.records))
-    _warn_of_tilt(records, run.settings)
+    warn_of_tilt(records, run.settings.burn_in, getattr(run.settings.acceptance, "tolerance", None))
     return replace(run, standing=now, records=records, kept=log.history(now.recorded))
 
 
@@ -305,57 +305,11 @@ def _recorded(now: Standing, sampler: Sampler, auditor: auditing.Auditor, log: L
     return replace(now, state=state, recorded=now.recorded + 1, pending=None)
 
 
-def audit(run: Run, proposals: int = auditing.PROPOSALS, examples: int | None = None) -> auditing.Audit:
-    """How far the decisions of a run are from detailed balance, and so how far its s is from the one asked for.
-
-    Proposals are made from its last paths as the sampler would make them, and decided many times on batches that are
-    drawn from all loss differences; see `trajens.acceptance.audit`. Nothing of the run is changed.
-
-    Parameters
-    ----------
-    run : Run
-    proposals : int
-        In all chains together, at least one of each.
-    examples : int, optional
-        Evaluated for each; default eight batches, 1024 at least and 8192 at most, or all.
-
-    Returns
-    -------
-    Audit
-        With ``tilt_error``, ``tilt_error_stderr`` and ``s_effective``.
-    """
-    sampler = Sampler(run.target, run.settings)
-    return auditing.audit(sampler, sampler.place(run.state), proposals, examples)
-
-
 def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
     """The run in a directory, or None if nothing was saved there yet."""
     like = single(state_like)(settings.program(target), settings.chains, target.problem.dim)
     found = directory.restore(like, lambda: identity_of(target, settings), witness_of(target.problem))
     return None if found is None else Run(target, settings, *found, None, directory)
-
-
-_BEYOND = 0.975
-"""Confidence that an error is beyond the tolerance before a warning is given."""
-
-
-def _warn_of_tilt(records: Records, settings: Settings) -> None:
-    """A RuntimeWarning if the audits after burn-in find more than the tolerance."""
-    tolerance = getattr(settings.acceptance, "tolerance", None)
-    if tolerance is None or not has_summary(records, settings.burn_in):
-        return
-    found = summarise(records, settings.burn_in, REASONS)
-    beta, error = found["tilt_error"], found["tilt_error_stderr"]
-    from scipy.special import stdtrit
-
-    # Errors over few chains are themselves uncertain: Student's law instead of two errors.
-    if abs(beta) - stdtrit(max(settings.chains - 1, 1), _BEYOND) * error > tolerance:
-        warnings.warn(
-            f"the run samples an s that is off by {beta:+.1%} +- {error:.1%}, more than the tolerance of "
-            f"{tolerance:.1%}; give it a longer burn-in, in which batches are planned, or a smaller tolerance.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
 
 
 @contextmanager

@@ -109,6 +109,11 @@ class Target:
         )
         return np.broadcast_to(self.s_values, (chains,)).astype(np.float32)
 
+    def s_at(self, epoch: int, chains: int) -> np.ndarray:
+        """The s of every chain at an epoch, shape (chains,)."""
+        tilt = 1.0 if self.schedule is None else schedule.value_at(self.schedule, epoch)
+        return self.s_of_chains(chains).astype(np.float64) * tilt
+
     @staticmethod
     def checked(target: Any) -> Target:
         """`target`, if it is one."""

@@ -86,9 +86,9 @@ class Balance(NamedTuple):
 
 def balance(found: Acceptances) -> Balance:
     """The terms of beta."""
-    # 1 / (1 + exp(x)) without overflow.
-    sigmoid = lambda x: 0.5 * (1.0 + np.tanh(0.5 * x))  # noqa: E731
-    there, back = found.forward * sigmoid(-found.delta), found.reverse * sigmoid(found.delta)
+    from scipy.special import expit
+
+    there, back = found.forward * expit(-found.delta), found.reverse * expit(found.delta)
     return Balance((there - back) * found.delta, 0.5 * (there + back) * found.delta**2)
 
 

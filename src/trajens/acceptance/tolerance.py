@@ -127,6 +127,8 @@ def _corrected(look: Any, rho: float, tolerance: float) -> Level | None:
         if not slope > 0:
             return None
         corrected: Level = look(rho, 1.0 - plan.beta / slope, is_close=True)
+        if corrected.error > tolerance / 2:
+            return None
         if abs(plan.beta) * _LEFT + abs(corrected.beta) - corrected.error <= tolerance:
             return corrected
         rho /= math.sqrt(_STEP)

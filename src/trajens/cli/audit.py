@@ -14,8 +14,8 @@ from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import finite, whole
 from trajens.errors import integer, require
 from trajens.experiments import Experiment
-from trajens.run import audit as audit_of
 from trajens.sampling.auditing import PROPOSALS
+from trajens.sampling.auditing import audit as audit_of
 from trajens.storage.stored import StoredRun
 
 

@@ -260,38 +260,37 @@ class Experiment:
         return sample(
             self.target,
             config.epochs if epochs is None else epochs,
-            chains=self.chains,
-            seed=config.seed,
             burn_in=config.burn_in,
-            move=self.move,
-            acceptance=self.acceptance,
-            scan=self.scan,
             initial=None if is_begun else self.initial,
             records=config.records,
-            keep_paths=bool(config.keep_paths),
             progress=progress,
             out=directory,
             stop=stop,
-            ahead=config.ahead,
+            **self._settings,
         )
 
     def restored(self, out: str | Path) -> Run:
         """The run in a directory as it stands; nothing is changed there."""
-        directory, config = RunDirectory(out, True), self.config
-        settings = Settings(
-            chains=self.chains,
-            seed=config.seed,
-            burn_in=directory.stored.burn_in,
-            move=self.move,
-            acceptance=self.acceptance,
-            scan=self.scan,
-            keep_paths=bool(config.keep_paths),
-            ahead=config.ahead,
-        ).checked(self.target)
+        directory = RunDirectory(out, True)
+        settings = Settings(burn_in=directory.stored.burn_in, **self._settings).checked(self.target)
         run = restored(self.target, settings, directory)
         if run is None:
             raise InputError(f"'{out}' must hold a checkpoint, got none; is it the directory of a run?")
         return run
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """All of `Settings` but burn-in, whose default depends on the epochs."""
+        config = self.config
+        return {
+            "chains": self.chains,
+            "seed": config.seed,
+            "move": self.move,
+            "acceptance": self.acceptance,
+            "scan": self.scan,
+            "keep_paths": bool(config.keep_paths),
+            "ahead": config.ahead,
+        }
 
     @property
     def _written(self) -> str:

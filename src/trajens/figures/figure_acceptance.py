@@ -201,8 +201,8 @@ def _claims(points: list[Point]) -> tuple[Claim, ...]:
         )
         for p in points
     ]
-    for problem in dict.fromkeys(p.problem for p in points):
-        of = {p.test: p for p in points if p.problem == problem}
+    for problem, group in _by_problem(points).items():
+        of = {p.test: p for p in group}
         papers, ours = of[_PAPERS], of[_OURS]
         text = f"The excess loss is off by less than the tolerance: {problem}, {_OURS}."
         found.append(claim(f"within tolerance: {problem}", text, abs(ours.bias), ours.bias_stderr, "<", 0.01))

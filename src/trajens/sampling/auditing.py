@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +21,12 @@ from trajens.acceptance.audit import ORDERS, Acceptances, Looked, acceptances, b
 from trajens.moves.base import Site
 from trajens.precision import single
 from trajens.sampling.devices import Sampler
-from trajens.sampling.memory import entries_at
+from trajens.sampling.memory import entries_at, view_of
 from trajens.sampling.recording import Terms
 from trajens.sampling.sampler import State
+from trajens.sampling.settings import Settings
+from trajens.schedule import value_at
+from trajens.target import Target
 
 SHARE = 0.02
 """Of the data that audits may take."""
@@ -90,13 +93,13 @@ class Look(NamedTuple):
 def largest_batch(sampler: Sampler, state: State) -> int:
     """The most examples that a decision reads as things stand."""
     program = sampler.program
-    memory = jax.tree.map(np.asarray, state.acceptance)
-    return int(_largest_batch(program.acceptance, memory, np.asarray(sampler.s_at(state.epoch)), program.size))
+    s = sampler.target.s_at(state.epoch, sampler.settings.chains).astype(np.float32)
+    return int(_largest_batch(program.acceptance, jax.tree.map(np.asarray, state.acceptance), s, program.size))
 
 
 @partial(jax.jit, static_argnums=(0, 3))
 def _largest_batch(test: AcceptanceTest, memory: Any, s: jax.Array, size: int) -> jax.Array:
-    view = jax.vmap(test.view, axis_size=len(s))(memory)
+    view = view_of(test, memory, len(s))
     shape = jax.tree.leaves(view)[0].shape if jax.tree.leaves(view) else (len(s), 1, 1)
     return jnp.max(jnp.asarray(test.most_examples(view, jnp.broadcast_to(s[:, None, None], shape), size)))
 
@@ -111,7 +114,8 @@ def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: i
     """`proposals` proposals of every chain with the differences of `examples` examples."""
     found = sampler.look_at(state, epoch, proposals, examples)
     chains = len(found.s)
-    entries = jax.tree.map(np.asarray, entries_at(_view(sampler.program.acceptance, state), found.site))
+    view = view_of(sampler.program.acceptance, jax.tree.map(np.asarray, state.acceptance), chains)
+    entries = jax.tree.map(np.asarray, entries_at(view, found.site))
     flat = lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:])  # noqa: E731
     looked = Looked(flat(found.s), flat(found.log_ratio), flat(found.distance), flat(found.differences))
     chain = np.repeat(np.arange(chains), proposals)
@@ -127,9 +131,43 @@ def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: i
     )
 
 
-def audit(sampler: Sampler, state: State, proposals: int = PROPOSALS, examples: int | None = None) -> Audit:
-    """An audit of a state: `proposals` proposals or a few more, at least one of every chain."""
-    chains = sampler.settings.chains
+class Stands(Protocol):
+    """A run: what it samples, how, and where it stands."""
+
+    @property
+    def target(self) -> Target:
+        """The path law."""
+
+    @property
+    def settings(self) -> Settings:
+        """How it is sampled."""
+
+    @property
+    def state(self) -> State:
+        """What it is continued from."""
+
+
+def audit(run: Stands, proposals: int = PROPOSALS, examples: int | None = None) -> Audit:
+    """How far the decisions of a run are from detailed balance, and so how far its s is from the one asked for.
+
+    Proposals are made from its last paths as the sampler would make them, and decided many times on batches that are
+    drawn from all loss differences; see `trajens.acceptance.audit`. Nothing of the run is changed.
+
+    Parameters
+    ----------
+    run : Run
+    proposals : int
+        In all chains together, at least one of each.
+    examples : int, optional
+        Evaluated for each; default eight batches, 1024 at least and 8192 at most, or all.
+
+    Returns
+    -------
+    Audit
+        With ``tilt_error``, ``tilt_error_stderr`` and ``s_effective``.
+    """
+    sampler = Sampler(run.target, run.settings)
+    state, chains = sampler.place(run.state), sampler.settings.chains
     if examples is None:
         examples = examples_per_proposal(sampler.program.size, largest_batch(sampler, state))
     seen = look(sampler, state, state.epoch, -(-proposals // chains), examples)
@@ -205,7 +243,7 @@ class Auditor:
         tolerance: float | None = getattr(settings.acceptance, "tolerance", None)
         if tolerance is None or target.schedule is None or epoch == settings.burn_in:
             return tolerance
-        now, then = (float(target.schedule(np.int32(e))) for e in (epoch, settings.burn_in))  # type: ignore[arg-type]
+        now, then = (value_at(target.schedule, e) for e in (epoch, settings.burn_in))
         return tolerance if abs(now - then) <= SHARE * abs(then) else max(tolerance, ANNEALING_TOLERANCE)
 
     def _terms(self, seen: Look, rng: np.random.Generator, evaluations: int) -> Terms:
@@ -250,10 +288,6 @@ def _groups(s: np.ndarray) -> list[np.ndarray]:
     values = np.unique(s)
     of_chain = np.searchsorted(values, s) * min(_GROUPS, len(values)) // len(values)
     return [np.flatnonzero(of_chain == group) for group in np.unique(of_chain)]
-
-
-def _view(test: AcceptanceTest, state: State) -> Any:
-    return jax.vmap(test.view, axis_size=len(state.path))(jax.tree.map(np.asarray, state.acceptance))
 
 
 def _generator(sampler: Sampler, epoch: int) -> np.random.Generator:

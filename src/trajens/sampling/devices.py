@@ -138,12 +138,6 @@ class Sampler:
         """A state with another memory of the acceptance test, (chains, kinds, tau)."""
         return state._replace(acceptance=jax.device_put(memory, self._by_chain))
 
-    @single
-    def s_at(self, epoch: int) -> np.ndarray:
-        """The s of every chain at an epoch."""
-        tilt = 1.0 if self.target.schedule is None else float(self.target.schedule(jnp.int32(epoch)))
-        return self.target.s_of_chains(self.settings.chains) * np.float32(tilt)
-
 
 @partial(jax.jit, static_argnums=1)
 def _chain_keys(seed: jax.Array, chains: int) -> Key:

@@ -10,7 +10,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from trajens.acceptance.base import AcceptanceTest
 from trajens.moves.base import Site
+
+
+def view_of(test: AcceptanceTest, memory: Any, chains: int) -> Any:
+    """What the decisions of every chain see of its memory."""
+    return jax.vmap(test.view, axis_size=chains)(memory)
 
 
 def entries_at(memory: Any, site: Site) -> Any:

@@ -11,7 +11,6 @@ from trajens.acceptance import Reason
 from trajens.records import Records
 from trajens.sampling.measure import Measurement
 from trajens.sampling.tally import Tally
-from trajens.schedule import value_at
 from trajens.target import Target
 
 REASONS = tuple(reason.label for reason in Reason)
@@ -92,10 +91,9 @@ def record(
     chains = len(proposals)
     is_sound = np.arange(len(Reason)) < Reason.NOT_FINITE
     sound = tally.reasons[:, is_sound].sum(1)
-    tilt = 1.0 if target.schedule is None else value_at(target.schedule, mark)
     columns = {
         "epoch": np.full(chains, mark),
-        "s": target.s_of_chains(chains).astype(np.float64) * tilt,
+        "s": target.s_at(mark, chains),
         "loss": measured.loss,
         "loss_error": measured.loss_error,
         "loss_deciding": tally.loss_deciding / np.maximum(sound, 1),

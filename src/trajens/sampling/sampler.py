@@ -27,7 +27,7 @@ from trajens.losses import Loss, losses_of_pairs
 from trajens.moves.base import Proposal, Proposer, Site
 from trajens.randomness import Key, Purpose, fold_in, words
 from trajens.sampling.lanes import Lanes, idle_lanes
-from trajens.sampling.memory import entries_at, remember
+from trajens.sampling.memory import entries_at, remember, view_of
 from trajens.sampling.tally import Tally, empty_tally
 from trajens.scan import Scan, num_lanes, site_of_lane
 from trajens.schedule import Schedule
@@ -256,7 +256,7 @@ def _judge(program: Program, inputs: Inputs, state: State, task: _Task, lanes: L
         is_decided = verdict.is_decided | evidence.is_complete
         return verdict._replace(is_decided=is_decided, is_passed=jnp.broadcast_to(verdict.is_passed, is_decided.shape))
 
-    entries = entries_at(jax.vmap(test.view, axis_size=len(state.path))(state.acceptance), task.site)
+    entries = entries_at(view_of(test, state.acceptance, len(state.path)), task.site)
     random_words = words(task.key, Purpose.TEST, test.num_words)
     verdict: Verdict = _per_evidence(program, inputs, task, lanes, one)(entries, random_words)
     return verdict
