@@ -148,6 +148,7 @@ def sample(
     stop: Callable[[], bool] | None = None,
     ahead: int = Settings.ahead,
     observe: Mapping[str, Observable] | None = None,
+    scores: np.ndarray | None = None,
     test: AcceptanceTest | None = None,
 ) -> Run:
     """Sample paths from `target` with independent chains.
@@ -190,6 +191,8 @@ def sample(
         Chunks of a minibatch that are evaluated at once, see `Settings`.
     observe : dict of functions, optional
         Records of one's own, ``{"name": function of a path (tau, dim)}``, see `Settings`.
+    scores : array (N,), optional
+        How often examples are drawn for a decision, up to a factor, see `Settings`; the law stays that of the data.
     test : AcceptanceTest, optional
         The name that `acceptance` had before; it still works, with a warning, in this version.
 
@@ -208,6 +211,7 @@ def sample(
         "acceptance": _renamed(acceptance, test),
         "devices": devices,
         "observe": observe,
+        "scores": scores,
     }
     settings = Settings(
         chains=chains,

@@ -91,7 +91,7 @@ def largest_batch(sampler: Sampler, state: State) -> int:
     """The most examples that a decision reads as things stand."""
     program = sampler.program
     memory = jax.tree.map(np.asarray, state.acceptance)
-    return int(_largest_batch(program.acceptance, memory, np.asarray(sampler.s_at(state.epoch)), program.size))
+    return int(_largest_batch(program.acceptance, memory, np.asarray(sampler.s_at(state.epoch)), program.population))
 
 
 @partial(jax.jit, static_argnums=(0, 3))
@@ -131,7 +131,7 @@ def audit(sampler: Sampler, state: State, proposals: int = PROPOSALS, examples: 
     """An audit of a state: `proposals` proposals or a few more, at least one of every chain."""
     chains = sampler.settings.chains
     if examples is None:
-        examples = examples_per_proposal(sampler.program.size, largest_batch(sampler, state))
+        examples = examples_per_proposal(sampler.program.population, largest_batch(sampler, state))
     seen = look(sampler, state, state.epoch, -(-proposals // chains), examples)
     found = _acceptances(sampler, seen, _generator(sampler, state.epoch))
     beta, error = balance(found).slope()
@@ -192,9 +192,9 @@ class Auditor:
             # Deciding on resampled batches costs little beside a network, but not beside a few parameters.
             per_example += (_LEVELS if is_early else 1) * ORDERS * _CHEAP / dim
         least = _LEAST if is_early or is_needed else PROPOSALS
-        if budget * chains < least * per_example * examples_per_proposal(sampler.program.size, 0):
+        if budget * chains < least * per_example * examples_per_proposal(sampler.program.population, 0):
             return 0, 0
-        examples = examples_per_proposal(sampler.program.size, largest_batch(sampler, state))
+        examples = examples_per_proposal(sampler.program.population, largest_batch(sampler, state))
         wanted = -(-(_PLANNING if is_early else PROPOSALS) // chains)
         proposals = min(wanted, int(max(budget, 0.0) / (per_example * examples)))
         return (proposals if proposals * chains >= least else 0), examples
@@ -219,7 +219,7 @@ class Auditor:
 @single
 def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None, rng: np.random.Generator) -> State:
     """The state with plans within the tolerance, one for every s and kind of move."""
-    plan = sampler.program.acceptance.resolved(sampler.program.size).plan_within
+    plan = sampler.program.acceptance.resolved(sampler.program.population).plan_within
     memory = jax.tree.map(lambda leaf: np.array(leaf), state.acceptance)
     if tolerance is None or not jax.tree.leaves(memory):
         return state
@@ -241,7 +241,7 @@ def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None,
 @single
 def _acceptances(sampler: Sampler, seen: Look, rng: np.random.Generator) -> Acceptances:
     program = sampler.program
-    test = program.acceptance.resolved(program.size)
+    test = program.acceptance.resolved(program.population)
     return acceptances(test, program.chunk, seen.entries, seen.looked, rng)
 
 

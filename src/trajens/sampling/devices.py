@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from trajens.copies import copies_by
 from trajens.errors import integer
 from trajens.precision import single
 from trajens.randomness import Key, fold_in, key_of
@@ -59,6 +60,7 @@ class Sampler:
             jax.device_put(target.law, everywhere),
             jax.device_put(target.s_of_chains(chains), by_chain),
             jax.device_put(np.int32(self.settings.learn_until), everywhere),
+            None if self.settings.scores is None else jax.device_put(copies_by(self.settings.scores), everywhere),
         )
 
     @single
@@ -87,7 +89,7 @@ class Sampler:
         begin = state.epoch
         stop = begin + integer("epochs", epochs, 0, "one epoch is one proposal", MAX_EPOCHS - begin)
         # A chain counts its evaluations in 32 bits: no more in a call than surely fit.
-        most = MAX_EPOCHS // (self.program.size * self.program.span)
+        most = MAX_EPOCHS // (self.program.population * self.program.span)
         state, tally = self.advance_to(state, min(stop, begin + most))
         for epoch in range(begin + most, stop, most):
             state, more = self.advance_to(state, min(stop, epoch + most))
@@ -127,7 +129,7 @@ class Sampler:
     @single
     def look_at(self, state: State, epoch: int, proposals: int, examples: int) -> Proposed:
         """Proposals as `advance` would make them and their loss differences, for an audit; nothing is changed."""
-        size = self.program.size
+        size = self.program.population
         proposals = integer("proposals", proposals, 1, "try 256 in all chains together")
         examples = integer("examples", examples, 2, "leave it out for the usual number", size)
         found = _look_at(self.program, self._mesh, self._inputs, state, np.int32(epoch), proposals, examples)
@@ -177,7 +179,7 @@ def _look_at(
 def _each_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:
     """Run `function` on every device for its own chains; devices never wait for each other."""
     chains, everywhere = PartitionSpec("chains"), PartitionSpec()
-    inputs = Inputs(everywhere, everywhere, chains, everywhere)  # type: ignore[arg-type]
+    inputs = Inputs(everywhere, everywhere, chains, everywhere, everywhere)  # type: ignore[arg-type]
     return jax.shard_map(function, mesh=mesh, in_specs=(inputs, chains, everywhere), out_specs=chains, check_vma=False)
 
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from trajens.losses import losses_of_pairs
 from trajens.moves.base import Proposal, Site, distance
 from trajens.randomness import Key, Purpose, below, fold_in, words
 from trajens.sampling.sampler import Inputs, Program, State
@@ -58,11 +57,11 @@ def propose_and_look(
     order, m = Key(word[..., 0], word[..., 1]), min(_CHUNK, examples)
 
     def look(start: jax.Array) -> jax.Array:
-        positions = jnp.broadcast_to(jnp.minimum(start + jnp.arange(m), program.size - 1), (chains, proposals, m))
+        positions = jnp.broadcast_to(jnp.minimum(start + jnp.arange(m), program.population - 1), (chains, proposals, m))
         # In an order of its own for every proposal, also of all data: then their batches are independent.
-        indices = permute(order, positions, program.size)
+        indices = permute(order, positions, program.population)
         flat = jnp.repeat(indices.reshape(-1, m), program.span, axis=0)
-        losses = losses_of_pairs(program.loss, inputs.data, pairs, flat, is_changed.reshape(-1))
+        losses = inputs.losses(program.loss, pairs, flat, is_changed.reshape(-1))
         per_row = (losses[:, 1] - losses[:, 0]).reshape(chains, proposals, program.span, m)
         return jnp.where(is_changed[..., None], per_row, 0.0).sum(2)
 

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from trajens.acceptance.base import AcceptanceTest, Evidence, Past, Verdict
 from trajens.acceptance.moments import Moments
 from trajens.acceptance.not_finite import refuse_what_is_not_finite
+from trajens.copies import Copies
 from trajens.losses import Loss, losses_of_pairs
 from trajens.moves.base import Proposal, Proposer, Site
 from trajens.randomness import Key, Purpose, fold_in, words
@@ -48,6 +49,8 @@ class Program:
     schedule: Schedule | None
     looks_every: int = 1
     """Iterations between two looks at whether all lanes have arrived, which is work for nothing after they have."""
+    copies: int = 1
+    """Copies per example, see `trajens.copies`."""
     ahead: int = 1
     """Chunks evaluated at once, of which a decision uses as many as it would have asked for one by one."""
 
@@ -62,14 +65,19 @@ class Program:
         return self.move.span(self.tau)
 
     @property
+    def population(self) -> int:
+        """What batches are drawn from: the data, or M copies of them."""
+        return self.size * self.copies
+
+    @property
     def chunk(self) -> int:
         """Examples a batch grows by."""
-        return self.acceptance.chunk_size(self.size)
+        return self.acceptance.chunk_size(self.population)
 
     @property
     def chunks(self) -> int:
         """Chunks per iteration and lane; one where a proposal takes several iterations for its models."""
-        return min(self.ahead, -(-self.size // self.chunk)) if self.span == 1 else 1
+        return min(self.ahead, -(-self.population // self.chunk)) if self.span == 1 else 1
 
 
 class Inputs(NamedTuple):
@@ -79,6 +87,14 @@ class Inputs(NamedTuple):
     law: PathLaw
     s: jax.Array
     learn_until: jax.Array
+    copies: Copies | None = None
+
+    def losses(self, loss: Loss, pairs: jax.Array, members: jax.Array, is_active: jax.Array) -> jax.Array:
+        """Losses (lanes, 2, m) of pairs of models on `members` (lanes, m) of the population."""
+        if self.copies is None:
+            return losses_of_pairs(loss, self.data, pairs, members, is_active)
+        examples = self.copies.example[members]
+        return losses_of_pairs(loss, self.data, pairs, examples, is_active) * self.copies.factor[examples][:, None]
 
 
 class State(NamedTuple):
@@ -196,10 +212,10 @@ def _assign(program: Program, inputs: Inputs, state: State, lanes: Lanes, stop: 
     propose: Callable[..., Proposal] = lambda key, path, site: program.move.propose(key, path, site, inputs.law)  # noqa: E731
     proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0)))(key, state.path, site)
     # Only the last chunks can reach beyond the data; what does is not counted.
-    indices = jnp.minimum(_positions(program, lanes), program.size - 1)
+    indices = jnp.minimum(_positions(program, lanes), program.population - 1)
     if not program.acceptance.takes_all_data:
         pair = words(key, Purpose.BATCH, 2)
-        indices = permute(Key(pair[..., 0], pair[..., 1]), indices, program.size)
+        indices = permute(Key(pair[..., 0], pair[..., 1]), indices, program.population)
     return _Task(key, site, epoch, is_active, exists, proposal, indices)
 
 
@@ -208,11 +224,11 @@ def _evaluate(
 ) -> tuple[jax.Array, jax.Array | None]:
     """Losses (chains, lanes, 2, chunks, m) of both models on the next chunks, and which of the examples exist."""
     flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
-    losses = losses_of_pairs(program.loss, inputs.data, flat(pair), flat(task.indices), flat(task.is_active))
+    losses = inputs.losses(program.loss, flat(pair), flat(task.indices), flat(task.is_active))
     shape, parts = task.indices.shape[:2], (program.chunks, program.chunk)
     is_valid = None
-    if program.size % program.chunk:
-        is_valid = (_positions(program, lanes) < program.size).reshape(*shape, *parts)
+    if program.population % program.chunk:
+        is_valid = (_positions(program, lanes) < program.population).reshape(*shape, *parts)
     return losses.reshape(*shape, 2, *parts), is_valid
 
 
@@ -278,7 +294,7 @@ def _per_evidence(
         stage: jax.Array,
         *more: Any,
     ) -> Any:
-        return function(Evidence(moments, s, log_ratio, program.size, past, stage), *more)
+        return function(Evidence(moments, s, log_ratio, program.population, past, stage), *more)
 
     own = lanes.moments, s, task.proposal.log_ratio, lanes.past, lanes.stage
     return lambda *more: _per_lane(one)(*own, *more)

@@ -8,8 +8,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from trajens.acceptance import AcceptanceTest, Penalty
+from trajens.copies import COPIES, copies_by
 from trajens.errors import InputError, first_line, integer, require
 from trajens.moves import Proposer, SingleSite
 from trajens.precision import single
@@ -50,6 +52,9 @@ class Settings:
     observe : dict of functions
         Records of one's own: ``{"name": function}`` adds a column with the number ``function(path)`` of every chain's
         path (tau, dim).
+    scores : array (N,), optional
+        How often examples are drawn for a decision, up to a factor; see `trajens.copies`. Losses that are recorded
+        stay those of the data.
     """
 
     chains: int = 4
@@ -62,6 +67,7 @@ class Settings:
     devices: Sequence[jax.Device] = ()
     ahead: int = 1
     observe: Mapping[str, Observable] = field(default_factory=dict)
+    scores: np.ndarray | None = None
 
     @single
     def checked(self, target: Target) -> Settings:
@@ -82,6 +88,18 @@ class Settings:
         for _, move in self.move.components:
             check_places(move, scan, target.tau)
         self.acceptance.chunk_size(target.problem.size)
+        scores = None if self.scores is None else np.asarray(self.scores, np.float64)
+        if scores is not None:
+            require(
+                scores.shape == (target.problem.size,),
+                f"scores must have one number for each of {target.problem.size} examples, got an array of shape "
+                f"{scores.shape}; use for instance the root of each example's loss.",
+            )
+            require(
+                not self.acceptance.takes_all_data,
+                f"scores must be left out for a test that takes all data, got {self.acceptance!r}; try Penalty().",
+            )
+            copies_by(scores)
         chains = integer("chains", self.chains, 1, "use 1 or more independent chains")
         target.s_of_chains(chains)
         for name, function in self.observe.items():
@@ -96,6 +114,7 @@ class Settings:
             devices=tuple(self.devices or jax.devices()),
             ahead=integer("ahead", self.ahead, 1, "use 1 on a CPU, 4 to 8 on a GPU with few lanes", 64),
             observe=dict(self.observe),
+            scores=scores,
         )
 
     @property
@@ -116,6 +135,7 @@ class Settings:
             self.scan,
             target.schedule,
             looks_every(self.devices[0]),
+            1 if self.scores is None else COPIES,
             self.ahead,
         )
 
