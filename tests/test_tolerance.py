@@ -10,6 +10,7 @@ from trajens.acceptance.audit import Looked, acceptances, balance
 from trajens.acceptance.penalty import Plan
 from trajens.acceptance.tolerance import Level, _corrected, within_tolerance
 from trajens.sampling import auditing
+from trajens.sampling.course import ByEpochs, Passed
 
 ERRORS = 3.5
 SIZE, CHUNK, PROPOSALS = 1024, 8, 256
@@ -194,28 +195,36 @@ def test_many_s_are_planned_in_groups():
     assert [len(auditing._groups(np.full(5, 3.0))), len(auditing._groups(np.array([2.0, 1.0, 2.0])))] == [1, 2]
 
 
+MARKS = np.concatenate([np.arange(25, 401, 25), [600, 800]])
+
+
+def turn_at(sampler, epoch):
+    course = ByEpochs.over(MARKS, sampler.settings.burn_in, sampler.target.schedule)
+    return course.turn(Passed(epoch, 25, 1e9, 0.0, 1e6, 1.0, 0.5, 0), sampler.adapted)
+
+
 def test_annealing_has_a_larger_tolerance_until_s_is_reached():
-    marks = np.array([50, 100, 200, 400, 800])
-    ramp = auditing.Auditor(sampler_of(tj.schedule.linear(1.0, 40.0, 300)), marks)
-    assert [ramp._tolerance(epoch) for epoch in (50, 100, 200, 299, 400)] == [0.1, 0.1, 0.1, 0.01, 0.01]
+    def tolerance(s, epoch, **settings):
+        sampler = sampler_of(s, **settings)
+        return auditing.Auditor(sampler)._tolerance(turn_at(sampler, epoch))
+
+    ramp = tj.schedule.linear(1.0, 40.0, 300)
+    assert [tolerance(ramp, epoch) for epoch in (50, 100, 200, 299, 400)] == [0.1, 0.1, 0.1, 0.01, 0.01]
     # The end of burn-in counts, whatever s does after it.
-    to_the_end = auditing.Auditor(sampler_of(tj.schedule.linear(1.0, 40.0, 800)), marks)
-    assert [to_the_end._tolerance(epoch) for epoch in (200, 400)] == [0.1, 0.01]
-    rising = tj.schedule.linear(1.0, 40.0, 300)
-    loose = auditing.Auditor(sampler_of(rising, acceptance=tj.Penalty(8, tolerance=0.2)), marks)
-    assert loose._tolerance(50) == 0.2
-    assert auditing.Auditor(sampler_of(40.0), marks)._tolerance(50) == 0.01
-    without = sampler_of(40.0, acceptance=tj.Penalty(8, tolerance=None))
-    assert auditing.Auditor(without, marks)._tolerance(50) is None
+    to_the_end = tj.schedule.linear(1.0, 40.0, 800)
+    assert [tolerance(to_the_end, epoch) for epoch in (200, 400)] == [0.1, 0.01]
+    assert tolerance(ramp, 50, acceptance=tj.Penalty(8, tolerance=0.2)) == 0.2
+    assert tolerance(40.0, 50) == 0.01
+    assert tolerance(40.0, 50, acceptance=tj.Penalty(8, tolerance=None)) is None
 
 
 def test_audits_in_burn_in_are_at_an_eighth_a_quarter_a_half_and_all_of_it(monkeypatch):
-    marks = np.concatenate([np.arange(25, 401, 25), [600, 800]])
-    auditor = auditing.Auditor(sampler_of(40.0), marks)
-    due = []
+    sampler = sampler_of(40.0)
+    auditor, due = auditing.Auditor(sampler), []
     monkeypatch.setattr(auditing.Auditor, "_affordable", lambda self, state, epoch, *_: due.append(epoch) or (0, 0))
-    for epoch in marks:
-        assert auditor.at(None, int(epoch), 1e9, 0.0, True) == (None, None)
+    for epoch in MARKS:
+        turn = turn_at(sampler, int(epoch))
+        assert auditor.at(None, int(epoch), turn, 1e9, 0.0, True) == (None, None)
     assert due == [50, 100, 200, 400, 600, 800]
 
 

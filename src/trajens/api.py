@@ -16,6 +16,7 @@ from trajens.scan import Checkerboard, RandomScan, Scan
 from trajens.storage.directory import RunDirectory
 from trajens.storage.stored import StoredRun
 from trajens.target import Target
+from trajens.training import train
 
 __all__ = [
     "AcceptanceTest",
@@ -55,4 +56,5 @@ __all__ = [
     "randomness",
     "sample",
     "schedule",
+    "train",
 ]

@@ -19,7 +19,10 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 
 class Progress(NamedTuple):
-    """After a block: epochs done, seconds since the start, loss per model, acceptance, mean batch, examples used."""
+    """After a block: epochs done, seconds since the start, loss per model, acceptance, mean batch, examples used.
+
+    `phase` says what a run is about: ``evolution`` (of a start), ``burn-in``, ``sampling``.
+    """
 
     epoch: int
     seconds: float
@@ -28,15 +31,23 @@ class Progress(NamedTuple):
     batch_size: float
     data_used: int
     chains: int
+    phase: str = "sampling"
 
 
 class ProgressBar:
-    """Epochs, epochs/s, loss, acceptance, mean batch, examples used and time left, on stderr.
+    """Epochs, epochs/s, loss, acceptance, mean batch, examples used and time left, on stderr; or pairs per chain.
 
     A bar (with `curve`, also the curve of the loss) in a terminal; elsewhere a plain line every ten seconds.
     """
 
-    def __init__(self, epochs: int, first_epoch: int = 0, label: str = "sampling", curve: bool = False):
+    def __init__(
+        self,
+        epochs: float,
+        first_epoch: float = 0,
+        label: str = "sampling",
+        curve: bool = False,
+        unit: str = "epochs",
+    ):
         console = Console(stderr=True)
         columns: list[ProgressColumn] = [
             TextColumn("{task.description} {task.percentage:.0f}%"),
@@ -46,9 +57,9 @@ class ProgressBar:
         if console.width >= 120:
             columns = [TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(), *columns[1:]]
         self._console = console
-        self._epochs, self._first, self._label = epochs, first_epoch, label
+        self._epochs, self._first, self._label, self._unit = int(epochs), int(first_epoch), label, unit
         self._bar = RichProgress(*columns, console=console)
-        self._task = self._bar.add_task(label, total=epochs, completed=first_epoch, numbers="compiling")
+        self._task = self._bar.add_task(label, total=self._epochs, completed=self._first, numbers="compiling")
         self._losses: list[tuple[int, float]] = []
         self._curve = curve
         self._written = time.monotonic()
@@ -63,19 +74,21 @@ class ProgressBar:
             self._show(now)
 
     def _show(self, now: Progress) -> None:
-        speed = (now.epoch - self._first) / max(now.seconds, 1e-9)
+        at = now.epoch if self._unit == "epochs" else now.data_used // now.chains
+        label = self._label if self._unit == "epochs" else now.phase
+        speed = (at - self._first) / max(now.seconds, 1e-9)
         chains = f" x {now.chains}" if now.chains > 1 else ""
         numbers = (
-            f"{speed:,.0f} epochs/s{chains}  loss {now.loss:.4g}  acc {now.acceptance:.2f}  "
+            f"{_spoken(speed)} {self._unit}/s{chains}  loss {now.loss:.4g}  acc {now.acceptance:.2f}  "
             f"batch {now.batch_size:.0f}  used {_short(now.data_used)}"
         )
         if self._live is None:
-            self._write_line(now, speed, numbers)
+            self._write_line(at, label, speed, numbers)
             return
-        self._bar.update(self._task, completed=now.epoch, numbers=numbers)
+        self._bar.update(self._task, completed=min(at, self._epochs), description=label, numbers=numbers)
         if self._curve:
             if not self._losses or self._losses[-1][1] != now.loss:
-                self._losses.append((now.epoch, now.loss))
+                self._losses.append((at, now.loss))
             self._live.update(Group(self._drawn_curve(), self._bar))
 
     def close(self) -> None:
@@ -84,13 +97,13 @@ class ProgressBar:
             with contextlib.suppress(OSError, ValueError):
                 self._live.stop()
 
-    def _write_line(self, now: Progress, speed: float, numbers: str) -> None:
-        if now.epoch < self._epochs and time.monotonic() - self._written < _LINE_SECONDS:
+    def _write_line(self, at: int, label: str, speed: float, numbers: str) -> None:
+        if at < self._epochs and time.monotonic() - self._written < _LINE_SECONDS:
             return
         self._written = time.monotonic()
-        left = (self._epochs - now.epoch) / max(speed, 1e-9)
+        left = max(self._epochs - at, 0) / max(speed, 1e-9)
         self._console.print(
-            f"{self._label}  epoch {now.epoch:,} of {self._epochs:,}  {numbers}  left {left:,.0f} s",
+            f"{label}  {self._unit.removesuffix('s')} {at:,} of {self._epochs:,}  {numbers}  left {left:,.0f} s",
             highlight=False,
             soft_wrap=True,
         )
@@ -139,6 +152,10 @@ class SeveralRuns:
 def _block(fill: float) -> str:
     """The character that fills this share of a cell."""
     return " " if not math.isfinite(fill) else _BARS[round(8 * min(max(fill, 0.0), 1.0))]
+
+
+def _spoken(speed: float) -> str:
+    return f"{speed:,.0f}" if speed < 1e6 else _short(round(speed))
 
 
 def _short(count: int) -> str:

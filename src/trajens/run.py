@@ -20,13 +20,17 @@ from trajens.precision import single
 from trajens.progress import Progress, ProgressBar
 from trajens.records import Records, num_records, warn_if_not_finite, warn_of_tilt
 from trajens.sampling import auditing, marks
+from trajens.sampling.adapted import MAX_EPOCHS, Adapted
 from trajens.sampling.blocks import Blocks
+from trajens.sampling.course import ByData, ByEpochs, Course, Passed
 from trajens.sampling.devices import Sampler
 from trajens.sampling.footprint import require_room
 from trajens.sampling.measure import examples_per_measurement
 from trajens.sampling.recording import record, total
 from trajens.sampling.sampler import State, state_like
-from trajens.sampling.settings import MAX_EPOCHS, Observable, Settings, default_burn_in
+from trajens.sampling.scoring import rescored
+from trajens.sampling.settings import BY_LOSSES, Observable, Settings, default_burn_in
+from trajens.sampling.sizes import share_moved
 from trajens.scan import Scan
 from trajens.schedule import require_valid, settled
 from trajens.storage.directory import RunDirectory
@@ -72,6 +76,21 @@ class Run:
         return self.standing.state
 
     @property
+    def adapted(self) -> Adapted:
+        """What was adapted between records."""
+        return self.standing.adapted
+
+    @property
+    def burn_in(self) -> int:
+        """The epoch at which averages begin, and nothing is adapted any more."""
+        return self.adapted.burn_in
+
+    @property
+    def s(self) -> np.ndarray:
+        """The tilt of every chain as it stands, (chains,)."""
+        return self.target.s_at(self.epochs, self.settings.chains) * self.adapted.tilt
+
+    @property
     def paths(self) -> np.ndarray:
         """The last path of every chain, (chains, tau, dim)."""
         return np.asarray(self.state.path)
@@ -106,7 +125,7 @@ class Run:
 
         ``loss_stderr`` is the standard error over chains, NaN for a single one.
         """
-        return summary_of(self.records, self.settings.burn_in, self.epochs, self.seconds, chains)
+        return summary_of(self.records, self.burn_in, self.epochs, self.seconds, chains)
 
     def extend(
         self,
@@ -148,6 +167,8 @@ def sample(
     stop: Callable[[], bool] | None = None,
     ahead: int = Settings.ahead,
     observe: Mapping[str, Observable] | None = None,
+    scores: str | np.ndarray | None = None,
+    tune: bool = Settings.tune,
     test: AcceptanceTest | None = None,
 ) -> Run:
     """Sample paths from `target` with independent chains.
@@ -190,6 +211,10 @@ def sample(
         Chunks of a minibatch that are evaluated at once, see `Settings`.
     observe : dict of functions, optional
         Records of one's own, ``{"name": function of a path (tau, dim)}``, see `Settings`.
+    scores : "losses" or array (N,), optional
+        How often examples are drawn for a decision, up to a factor, see `Settings`; the law stays that of the data.
+    tune : bool
+        Let moves tune their sizes in burn-in, unless they are given.
     test : AcceptanceTest, optional
         The name that `acceptance` had before; it still works, with a warning, in this version.
 
@@ -208,6 +233,7 @@ def sample(
         "acceptance": _renamed(acceptance, test),
         "devices": devices,
         "observe": observe,
+        "scores": scores,
     }
     settings = Settings(
         chains=chains,
@@ -216,18 +242,36 @@ def sample(
         scan=scan,
         keep_paths=keep_paths,
         ahead=ahead,
+        tune=tune,
         **{name: value for name, value in given.items() if value is not None},
     ).checked(target)
     recorded = marks.count(epochs, settings.burn_in, records)
     require_room(target, settings, recorded, directory is not None)
     plan = marks.planned(epochs, settings.burn_in, records)
     require_valid(target.schedule, plan)
+
+    def begin(sampler: Sampler) -> Standing:
+        return Standing(sampler.init(initial), 0, plan, adapted=sampler.adapted)
+
+    return carried_out(target, settings, directory, begin, progress, stop, epochs)
+
+
+def carried_out(
+    target: Target,
+    settings: Settings,
+    directory: RunDirectory | None,
+    begin: Callable[[Sampler], Standing],
+    progress: bool | Show = False,
+    stop: Callable[[], bool] | None = None,
+    epochs: int = 0,
+) -> Run:
+    """The run that goes on from `begin`, or from what is in its directory; to `epochs` at least."""
     with directory or nullcontext():
         run = None if directory is None or not directory.resume else restored(target, settings, directory)
         sampler = None
         if run is None:
             sampler = Sampler(target, settings)
-            run = Run(target, settings, Standing(sampler.init(initial), 0, plan), {}, None, directory)
+            run = Run(target, settings, begin(sampler), {}, None, directory)
         if epochs > run.marks[-1]:
             run = run._extended(epochs - int(run.marks[-1]))
         return _run(run, progress, stop, sampler)
@@ -238,6 +282,7 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     if run.is_complete:
         return run
     sampler = Sampler(run.target, run.settings) if sampler is None else sampler
+    sampler.adapt(run.adapted)
     log = Logbook(run.records, run.kept, run.out, run.settings.keep_paths)
     now = first = replace(run.standing, state=sampler.place(run.state))
     if run.out is None:
@@ -245,7 +290,7 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     else:
         log.begin(now, identity_of(run.target, run.settings), witness_of(run.target.problem))
     try:
-        with _shown(progress, now) as show:
+        with _shown(progress, now, run.settings) as show:
             for now in _standings(first, sampler, log, stop):
                 show(now, log, run.seconds)
                 log.save(now, is_due=False)
@@ -260,23 +305,24 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     log.save(now)
     records = {name: values[:, : now.recorded] for name, values in log.records.items()}
     warn_if_not_finite(records, num_records(run.records))
-    warn_of_tilt(records, run.settings.burn_in, getattr(run.settings.acceptance, "tolerance", None))
+    warn_of_tilt(records, now.adapted.burn_in, getattr(run.settings.acceptance, "tolerance", None))
     return replace(run, standing=now, records=records, kept=log.history(now.recorded))
 
 
 def _standings(now: Standing, sampler: Sampler, log: Logbook, stop: Callable[[], bool] | None) -> Iterator[Standing]:
     """Where a run stands after every block and after every record."""
     blocks, began = Blocks(sampler.program), time.perf_counter() - now.seconds
-    auditor = auditing.Auditor(sampler, now.marks)
-    for mark in now.marks[now.recorded :]:
-        is_stopped = False
+    settings, auditor = sampler.settings, auditing.Auditor(sampler)
+    course = settings.course or ByEpochs.over(now.marks, settings.burn_in, sampler.target.schedule)
+    while not now.is_complete:
+        is_stopped, mark = False, now.marks[now.recorded]
         while now.epoch < mark and not is_stopped:
             now = replace(_advanced(now, sampler, blocks, int(mark)), seconds=time.perf_counter() - began)
             is_stopped = stop is not None and stop()
             if now.epoch < mark:
                 yield now
         if now.epoch == mark:
-            now = replace(_recorded(now, sampler, auditor, log), seconds=time.perf_counter() - began)
+            now = replace(_recorded(now, sampler, course, auditor, log), seconds=time.perf_counter() - began)
             yield now
         if is_stopped:
             return
@@ -292,17 +338,39 @@ def _advanced(now: Standing, sampler: Sampler, blocks: Blocks, mark: int) -> Sta
     return replace(now, state=state, epoch=epoch, pending=pending)
 
 
-def _recorded(now: Standing, sampler: Sampler, auditor: auditing.Auditor, log: Logbook) -> Standing:
-    """Measure and audit at a mark, write it down and count from 0 again."""
+def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing.Auditor, log: Logbook) -> Standing:
+    """Measure and audit at a mark, write it down, adapt and count from 0 again."""
     pending, target, used = now.pending, sampler.target, log.used
     assert pending is not None
-    so_far = float(np.mean(pending.evaluations + used.data))
-    is_first = not log.is_audited(sampler.settings.burn_in)
-    state, audited = auditor.at(now.state, now.epoch, so_far, float(np.mean(used.audited)), is_first)
-    examples = examples_per_measurement(target.problem.size, target.tau, float(np.mean(pending.evaluations)))
+    so_far, spent = float(np.mean(pending.evaluations + used.data)), float(np.mean(pending.evaluations))
+    s, sizes = sampler.s_at(now.epoch), now.state.mean_size
+    examples = examples_per_measurement(target.problem.size, target.tau, spent)
     measured = sampler.measure_at(now.state, now.epoch, examples)
-    log.add(now.recorded, record(now.epoch, pending, measured, examples, audited, target, used), now.state.path)
-    return replace(now, state=state, recorded=now.recorded + 1, pending=None)
+    share = share_moved(sampler.settings.move.components[0][1], float(np.mean(sizes)), target.problem.dim)
+    before = 0 if now.recorded == 0 else int(now.marks[now.recorded - 1])
+    passed = Passed(
+        now.epoch,
+        now.epoch - before,
+        so_far,
+        now.begun,
+        spent,
+        share * float(np.mean(pending.accepted)) / target.tau,
+        float(np.mean(measured.loss)),
+        log.recorded_after(now.adapted.burn_in),
+    )
+    turn = course.turn(passed, now.adapted)
+    adapted, evaluations = turn.adapted, examples * target.tau
+    if turn.is_scoring and sampler.settings.scores == BY_LOSSES:
+        adapted, scored = rescored(sampler, now.state, adapted, so_far)
+        evaluations += scored
+    sampler.adapt(adapted)
+    is_first = not log.is_audited(adapted.burn_in)
+    state, audited = auditor.at(now.state, now.epoch, turn, so_far, float(np.mean(used.audited)), is_first)
+    log.add(now.recorded, record(now.epoch, pending, s, sizes, measured, evaluations, audited, used), now.state.path)
+    marks = now.marks
+    if now.recorded + 1 == len(marks) and turn.marks:
+        marks = np.concatenate([marks, np.array(turn.marks, marks.dtype)])
+    return replace(now, state=state, recorded=now.recorded + 1, pending=None, adapted=adapted, marks=marks)
 
 
 def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
@@ -313,9 +381,16 @@ def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run
 
 
 @contextmanager
-def _shown(progress: bool | Show, now: Standing) -> Iterator[Callable[[Standing, Logbook, float], None]]:
+def _shown(
+    progress: bool | Show, now: Standing, settings: Settings
+) -> Iterator[Callable[[Standing, Logbook, float], None]]:
     """A function that tells how far a run is; the bar it may draw is closed at the end."""
-    bar = ProgressBar(int(now.marks[-1]), now.epoch, curve=True) if progress is True else progress
+    course = settings.course
+    bar: Any = progress
+    if progress is True and isinstance(course, ByData):
+        bar = ProgressBar(course.pairs, now.used, curve=True, unit="pairs")
+    elif progress is True:
+        bar = ProgressBar(int(now.marks[-1]), now.epoch, curve=True)
 
     def show(now: Standing, log: Logbook, before: float) -> None:
         if bar and log.last is not None:
@@ -337,7 +412,8 @@ def _progress(now: Standing, last: Records, seconds: float) -> Progress:
         proposals = pending.proposals.sum()
         acceptance, batch = float(pending.accepted.sum() / proposals), float(pending.examples.sum() / proposals)
         used += int(pending.evaluations.sum())
-    return Progress(now.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss))
+    phase = "burn-in" if now.epoch < now.adapted.burn_in else "sampling"
+    return Progress(now.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss), phase)
 
 
 def _renamed(acceptance: AcceptanceTest | None, test: AcceptanceTest | None) -> AcceptanceTest | None:

@@ -21,6 +21,13 @@ FEW_PARAMETERS, FRACTION_OF_MANY = 32, 0.25
 """All of few parameters are redrawn at a time, and this share of many, unless another is asked for."""
 
 
+Share = float | jax.Array
+"""A number in (0, 1] that is compiled in, or one that is tuned while the sampler runs."""
+
+_KEPT = 1e-3
+"""Of the old value, the least that a tuned refresh keeps, so that nothing is divided by 0."""
+
+
 class Site(NamedTuple):
     """Models first..stop-1 of a path, and which move of a mixture changes them."""
 
@@ -59,6 +66,15 @@ class Proposer(ABC):
     def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
         """Draw new models for `site` of a path (tau, dim), by the law that is left invariant."""
 
+    @property
+    def is_sized(self) -> bool:
+        """Whether the size of its changes may be tuned, because nobody has fixed it."""
+        return False
+
+    def propose_sized(self, key: Key, path: jax.Array, site: Site, law: PathLaw, size: jax.Array) -> Proposal:
+        """`propose` with changes of `size` (components,) in (0, 1], for moves that `is_sized`; else the same."""
+        return self.propose(key, path, site, law)
+
 
 class Move(Proposer):
     """One way to propose; subclasses are frozen dataclasses, so that equal moves compile once.
@@ -91,6 +107,42 @@ class Move(Proposer):
         return i, i + 1
 
 
+class Redraw(Move):
+    """A move that redraws a share of the coordinates, as far as `refresh` says; subclasses have both as fields.
+
+    Where neither was fixed they may be tuned: few parameters are all changed, by less, and of many some.
+    """
+
+    fraction: float | None
+    refresh: float
+
+    def __post_init__(self) -> None:
+        many, all_of_it = "1 redraws every parameter, 0.25 a quarter of them", "1 redraws completely, 0.5 keeps most"
+        if self.fraction is not None:
+            object.__setattr__(self, "fraction", number("fraction", self.fraction, many, above=0.0, at_most=1.0))
+        refresh = number("refresh", self.refresh, f"{all_of_it} of the old value", above=0.0, at_most=1.0)
+        object.__setattr__(self, "refresh", refresh)
+
+    @property
+    def is_sized(self) -> bool:
+        return self.fraction is None and self.refresh == 1.0
+
+    def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
+        return self.redraw(key, path, site, law, self.fraction, self.refresh)
+
+    def propose_sized(self, key: Key, path: jax.Array, site: Site, law: PathLaw, size: jax.Array) -> Proposal:
+        if not self.is_sized:
+            return self.propose(key, path, site, law)
+        fraction, refresh = (1.0, size[0]) if path.shape[1] <= FEW_PARAMETERS else (size[0], 1.0)
+        return self.redraw(key, path, site, law, fraction, refresh)
+
+    @abstractmethod
+    def redraw(
+        self, key: Key, path: jax.Array, site: Site, law: PathLaw, fraction: Share | None, refresh: Share
+    ) -> Proposal:
+        """`propose` with this share of the coordinates and this refresh."""
+
+
 def distance(path: jax.Array, site: Site, proposal: Proposal) -> jax.Array:
     """|theta' - theta|^2 of all models of a path (tau, dim) that a proposal changes."""
     t = site.first + jnp.arange(proposal.models.shape[0])
@@ -98,36 +150,35 @@ def distance(path: jax.Array, site: Site, proposal: Proposal) -> jax.Array:
     return jnp.where((t < site.stop)[:, None], steps**2, 0.0).sum()
 
 
-def check_redraw(fraction: float | None, refresh: float) -> tuple[float | None, float]:
-    """The two numbers every redrawing move has, in their accepted ranges."""
-    advice = "1 redraws every parameter, 0.25 a quarter of them"
-    return (
-        None if fraction is None else number("fraction", fraction, advice, above=0.0, at_most=1.0),
-        number("refresh", refresh, "1 redraws completely, 0.5 keeps most of the old value", above=0.0, at_most=1.0),
-    )
-
-
 def usual_fraction(dim: int) -> float:
     """The share of `dim` parameters that is redrawn unless another is asked for: all of few, a quarter of many."""
     return 1.0 if dim <= FEW_PARAMETERS else FRACTION_OF_MANY
 
 
-def partially_refreshed(old: jax.Array, mean: jax.Array, noise: jax.Array, refresh: float) -> jax.Array:
+def partially_refreshed(old: jax.Array, mean: jax.Array, noise: jax.Array, refresh: Share) -> jax.Array:
     """Theta' = m + sqrt(1 - beta^2) (theta - m) + beta xi: reversible for N(m, Cov xi) (pCN)."""
-    if refresh == 1.0:
-        return mean + noise
-    kept = (1.0 - refresh**2) ** 0.5
+    kept: Share
+    if isinstance(refresh, float):
+        if refresh == 1.0:
+            return mean + noise
+        kept = (1.0 - refresh**2) ** 0.5
+    else:
+        kept = jnp.sqrt(jnp.maximum(1.0 - refresh**2, _KEPT**2))
+        refresh = jnp.sqrt(1.0 - kept**2)
     # Nested, so that a compiler has no choice of roundings between device counts.
     return mean + kept * ((old - mean) + (refresh / kept) * noise)
 
 
-def masked(key: Key, new: jax.Array, old: jax.Array, fraction: float | None) -> jax.Array:
+def masked(key: Key, new: jax.Array, old: jax.Array, fraction: Share | None) -> jax.Array:
     """`new` in exactly round(fraction * dim) (at least one) random coordinates, `old` in the others.
 
     One mask for all rows. It is drawn independently of the state and the untilted chain factorises over
     coordinates, so a masked move is as reversible as the move itself.
     """
     dim = old.shape[-1]
+    if isinstance(fraction, jax.Array):
+        tuned = jnp.clip(jnp.round(fraction * dim).astype(jnp.int32), 1, dim)
+        return jnp.where(_ranks(key, dim) < tuned, new, old)
     count = max(1, round((usual_fraction(dim) if fraction is None else fraction) * dim))
     if count == dim:
         return new

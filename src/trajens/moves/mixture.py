@@ -6,7 +6,7 @@ proposal; in a checkerboard for every phase, since one phase updates many models
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -54,12 +54,24 @@ class Mixture(Proposer):
     def span(self, tau: int) -> int:
         return max(move.span(tau) for _, move in self.moves)
 
+    @property
+    def is_sized(self) -> bool:
+        return any(move.is_sized for _, move in self.moves)
+
     def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
+        return self._chosen(path, site, lambda kind, move: move.propose(key, path, site, law))
+
+    def propose_sized(self, key: Key, path: jax.Array, site: Site, law: PathLaw, size: jax.Array) -> Proposal:
+        own = lambda kind, move: move.propose_sized(key, path, site, law, size[kind : kind + 1])  # noqa: E731
+        return self._chosen(path, site, own)
+
+    def _chosen(self, path: jax.Array, site: Site, propose: Callable[[int, Move], Proposal]) -> Proposal:
+        """What the move that was chosen for the site proposes."""
         tau = path.shape[0]
         width = self.span(tau)
         models, log_ratio = jnp.zeros((width, path.shape[1]), path.dtype), jnp.float32(0)
         for kind, (_, move) in enumerate(self.moves):
-            proposal = move.propose(key, path, site, law)
+            proposal = propose(kind, move)
             padding = ((0, width - move.span(tau)), (0, 0))
             models = jnp.where(site.kind == kind, jnp.pad(proposal.models, padding), models)
             log_ratio = jnp.where(site.kind == kind, proposal.log_ratio, log_ratio)

@@ -19,13 +19,13 @@ import jax
 import jax.numpy as jnp
 
 from trajens.errors import integer, require
-from trajens.moves.base import Move, Proposal, Site, check_redraw, masked, partially_refreshed
+from trajens.moves.base import Proposal, Redraw, Share, Site, masked, partially_refreshed
 from trajens.randomness import Key, Purpose, normal, words
 from trajens.target import PathLaw
 
 
 @dataclass(frozen=True)
-class Segment(Move):
+class Segment(Redraw):
     """Redraw up to `length` models at once.
 
     Parameters
@@ -45,9 +45,7 @@ class Segment(Move):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "length", integer("length", self.length, 1, "try 2 to 8 models"))
-        fraction, refresh = check_redraw(self.fraction, self.refresh)
-        object.__setattr__(self, "fraction", fraction)
-        object.__setattr__(self, "refresh", refresh)
+        super().__post_init__()
 
     def check(self, tau: int) -> None:
         require(
@@ -69,7 +67,9 @@ class Segment(Move):
         start = i + 1 - self.length
         return jnp.maximum(start, 0), jnp.minimum(start + self.length, tau)
 
-    def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
+    def redraw(
+        self, key: Key, path: jax.Array, site: Site, law: PathLaw, fraction: Share | None, refresh: Share
+    ) -> Proposal:
         tau, dim = path.shape
         rows = site.first + jnp.arange(self.length)
         old = path[jnp.minimum(rows, tau - 1)]
@@ -85,8 +85,8 @@ class Segment(Move):
             mean, std = law.given_next(mean, precision, next_mean, has_next)
             pull, _ = law.given_next(jnp.zeros_like(mean), precision, next_noise, has_next)
             fluctuation = pull + std * noise[j]
-            new.append(partially_refreshed(old[j], mean, fluctuation, self.refresh))
+            new.append(partially_refreshed(old[j], mean, fluctuation, refresh))
             next_mean = jnp.where(is_used, mean, next_mean)
             next_noise = jnp.where(is_used, fluctuation, next_noise)
             has_next = has_next | is_used
-        return Proposal(masked(key, jnp.stack(new[::-1]), old, self.fraction), jnp.float32(0))
+        return Proposal(masked(key, jnp.stack(new[::-1]), old, fraction), jnp.float32(0))

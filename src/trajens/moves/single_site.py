@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from trajens.moves.base import Move, Proposal, Site, check_redraw, masked, partially_refreshed
+from trajens.moves.base import Proposal, Redraw, Share, Site, masked, partially_refreshed
 from trajens.randomness import Key, Purpose, normal, words
 from trajens.target import PathLaw
 
 
 @dataclass(frozen=True)
-class SingleSite(Move):
+class SingleSite(Redraw):
     """The paper's move.
 
     Parameters
@@ -37,12 +37,9 @@ class SingleSite(Move):
     fraction: float | None = None
     refresh: float = 1.0
 
-    def __post_init__(self) -> None:
-        fraction, refresh = check_redraw(self.fraction, self.refresh)
-        object.__setattr__(self, "fraction", fraction)
-        object.__setattr__(self, "refresh", refresh)
-
-    def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
+    def redraw(
+        self, key: Key, path: jax.Array, site: Site, law: PathLaw, fraction: Share | None, refresh: Share
+    ) -> Proposal:
         tau, dim = path.shape
         t = site.first
         old = path[t]
@@ -50,10 +47,10 @@ class SingleSite(Move):
         if tau == 1:
             # The step has the size of sigma, or of the prior where that is narrower; its shrinking factor
             # keeps N(0, sigma_0^2) and is 1 for a flat prior.
-            beta = self.refresh * jnp.minimum(1.0, law.sigma * jnp.sqrt(law.prior_precision))
-            step = self.refresh * jnp.minimum(law.sigma, jax.lax.rsqrt(law.prior_precision))
+            beta = refresh * jnp.minimum(1.0, law.sigma * jnp.sqrt(law.prior_precision))
+            step = refresh * jnp.minimum(law.sigma, jax.lax.rsqrt(law.prior_precision))
             new = jnp.sqrt(1.0 - beta**2) * old + step * noise
         else:
             mean, std = law.conditional(path, t)
-            new = partially_refreshed(old, mean, std * noise, self.refresh)
-        return Proposal(masked(key, new, old, self.fraction)[None], jnp.float32(0))
+            new = partially_refreshed(old, mean, std * noise, refresh)
+        return Proposal(masked(key, new, old, fraction)[None], jnp.float32(0))

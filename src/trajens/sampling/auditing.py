@@ -1,7 +1,8 @@
 """Audits of a run: when they are due, what they cost, what they find, and what is planned after them.
 
-At most a fiftieth of the data goes into audits. In burn-in they are made at an eighth, a quarter, a half and all of it,
-and the acceptance test may plan by them; after it whenever there is enough to spend, and nothing is changed by them.
+At most a fiftieth of the data goes into audits, and a hundredth in burn-in. There they are made when the course of the
+run says so, and the acceptance test may plan by them; after it whenever there is enough to spend, and nothing is
+changed by them.
 All of it is a function of the state and of what was counted, so that a run that is resumed is audited at the same
 epochs.
 """
@@ -20,16 +21,17 @@ from trajens.acceptance import AcceptanceTest
 from trajens.acceptance.audit import ORDERS, Acceptances, Looked, acceptances, balance
 from trajens.moves.base import Site
 from trajens.precision import single
+from trajens.sampling.adapted import Adapted
+from trajens.sampling.course import Turn
 from trajens.sampling.devices import Sampler
 from trajens.sampling.memory import entries_at, view_of
 from trajens.sampling.recording import Terms
 from trajens.sampling.sampler import State
 from trajens.sampling.settings import Settings
-from trajens.schedule import value_at
 from trajens.target import Target
 
-SHARE = 0.02
-"""Of the data that audits may take."""
+SHARE, EARLY_SHARE = 0.02, 0.01
+"""Of the data that audits may take, and in burn-in: the rest is for the first audit after it."""
 
 ANNEALING_TOLERANCE = 0.1
 """What a plan may be off by while s still rises, unless the tolerance is larger."""
@@ -39,7 +41,6 @@ PROPOSALS = 256
 
 _PLANNING, _LEAST = 1024, 64
 _EXAMPLES, _FEW, _MOST = 8, 1024, 8192
-_EARLY = (1 / 8, 1 / 4, 1 / 2, 1.0)
 _GROUPS = 8
 _SEED = 0xA0D17
 _LEVELS, _CHEAP = 8, 8
@@ -93,8 +94,8 @@ class Look(NamedTuple):
 def largest_batch(sampler: Sampler, state: State) -> int:
     """The most examples that a decision reads as things stand."""
     program = sampler.program
-    s = sampler.target.s_at(state.epoch, sampler.settings.chains).astype(np.float32)
-    return int(_largest_batch(program.acceptance, jax.tree.map(np.asarray, state.acceptance), s, program.size))
+    s, memory = sampler.s_at(state.epoch).astype(np.float32), jax.tree.map(np.asarray, state.acceptance)
+    return int(_largest_batch(program.acceptance, memory, s, program.population))
 
 
 @partial(jax.jit, static_argnums=(0, 3))
@@ -146,6 +147,10 @@ class Stands(Protocol):
     def state(self) -> State:
         """What it is continued from."""
 
+    @property
+    def adapted(self) -> Adapted:
+        """What it has adapted."""
+
 
 def audit(run: Stands, proposals: int = PROPOSALS, examples: int | None = None) -> Audit:
     """How far the decisions of a run are from detailed balance, and so how far its s is from the one asked for.
@@ -167,9 +172,10 @@ def audit(run: Stands, proposals: int = PROPOSALS, examples: int | None = None) 
         With ``tilt_error``, ``tilt_error_stderr`` and ``s_effective``.
     """
     sampler = Sampler(run.target, run.settings)
+    sampler.adapt(run.adapted)
     state, chains = sampler.place(run.state), sampler.settings.chains
     if examples is None:
-        examples = examples_per_proposal(sampler.program.size, largest_batch(sampler, state))
+        examples = examples_per_proposal(sampler.program.population, largest_batch(sampler, state))
     seen = look(sampler, state, state.epoch, -(-proposals // chains), examples)
     found = _acceptances(sampler, seen, _generator(sampler, state.epoch))
     beta, error = balance(found).slope()
@@ -191,14 +197,12 @@ def audit(run: Stands, proposals: int = PROPOSALS, examples: int | None = None) 
 class Auditor:
     """The audits of a run, in burn-in with plans."""
 
-    def __init__(self, sampler: Sampler, marks: np.ndarray):
+    def __init__(self, sampler: Sampler):
         self._sampler = sampler
-        burn_in = sampler.settings.burn_in
-        early = marks[marks <= burn_in]
-        due = (int(early[np.argmin(np.abs(early - part * burn_in))]) for part in _EARLY) if len(early) else ()
-        self._planning = frozenset(due)
 
-    def at(self, state: State, epoch: int, used: float, audited: float, is_first: bool) -> tuple[State, Terms | None]:
+    def at(
+        self, state: State, epoch: int, turn: Turn, used: float, audited: float, is_first: bool
+    ) -> tuple[State, Terms | None]:
         """The audit at a record, if one is due, and the state with what was planned by it.
 
         `used` and `audited` are evaluations per chain so far, to decide and to audit; `is_first`: none since burn-in.
@@ -206,45 +210,45 @@ class Auditor:
         settings = self._sampler.settings
         if settings.acceptance.takes_all_data:
             return state, None
-        is_early = epoch <= settings.burn_in
-        if is_early and epoch not in self._planning:
+        is_early = epoch <= turn.adapted.burn_in
+        if is_early and not turn.is_planning:
             return state, None
-        proposals, examples = self._affordable(state, epoch, SHARE * used - audited, is_first)
+        budget = (EARLY_SHARE if is_early else SHARE) * used - audited
+        proposals, examples = self._affordable(state, epoch, budget, is_first)
         if proposals == 0:
             return state, None
         seen = look(self._sampler, state, epoch, proposals, examples)
         rng = _generator(self._sampler, epoch)
         terms = self._terms(seen, rng, proposals * examples)
         if is_early:
-            state = planned(self._sampler, state, seen, self._tolerance(epoch), rng)
+            state = planned(self._sampler, state, seen, self._tolerance(turn), rng)
         return state, terms
 
     def _affordable(self, state: State, epoch: int, budget: float, is_first: bool) -> tuple[int, int]:
         """Proposals of every chain, 0 if there is not enough to spend, and examples of each."""
         sampler = self._sampler
         chains, dim = sampler.settings.chains, sampler.target.problem.dim
-        is_early = epoch <= sampler.settings.burn_in
-        is_needed = epoch == sampler.settings.burn_in or (is_first and not is_early)
+        burn_in = sampler.adapted.burn_in
+        is_early = epoch <= burn_in
+        is_needed = epoch == burn_in or (is_first and not is_early)
         per_example = 1.0
         if not is_needed:
             # Deciding on resampled batches costs little beside a network, but not beside a few parameters.
             per_example += (_LEVELS if is_early else 1) * ORDERS * _CHEAP / dim
         least = _LEAST if is_early or is_needed else PROPOSALS
-        if budget * chains < least * per_example * examples_per_proposal(sampler.program.size, 0):
+        if budget * chains < least * per_example * examples_per_proposal(sampler.program.population, 0):
             return 0, 0
-        examples = examples_per_proposal(sampler.program.size, largest_batch(sampler, state))
+        examples = examples_per_proposal(sampler.program.population, largest_batch(sampler, state))
         wanted = -(-(_PLANNING if is_early else PROPOSALS) // chains)
         proposals = min(wanted, int(max(budget, 0.0) / (per_example * examples)))
         return (proposals if proposals * chains >= least else 0), examples
 
-    def _tolerance(self, epoch: int) -> float | None:
+    def _tolerance(self, turn: Turn) -> float | None:
         """What plans must keep: less while s still rises, and the whole of it at the end of burn-in."""
-        settings, target = self._sampler.settings, self._sampler.target
-        tolerance: float | None = getattr(settings.acceptance, "tolerance", None)
-        if tolerance is None or target.schedule is None or epoch == settings.burn_in:
+        tolerance: float | None = getattr(self._sampler.settings.acceptance, "tolerance", None)
+        if tolerance is None or turn.is_settled:
             return tolerance
-        now, then = (value_at(target.schedule, e) for e in (epoch, settings.burn_in))
-        return tolerance if abs(now - then) <= SHARE * abs(then) else max(tolerance, ANNEALING_TOLERANCE)
+        return max(tolerance, ANNEALING_TOLERANCE)
 
     def _terms(self, seen: Look, rng: np.random.Generator, evaluations: int) -> Terms:
         """The regression of every chain."""
@@ -257,7 +261,7 @@ class Auditor:
 @single
 def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None, rng: np.random.Generator) -> State:
     """The state with plans within the tolerance, one for every s and kind of move."""
-    plan = sampler.program.acceptance.resolved(sampler.program.size).plan_within
+    plan = sampler.program.acceptance.resolved(sampler.program.population).plan_within
     memory = jax.tree.map(lambda leaf: np.array(leaf), state.acceptance)
     if tolerance is None or not jax.tree.leaves(memory):
         return state
@@ -279,7 +283,7 @@ def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None,
 @single
 def _acceptances(sampler: Sampler, seen: Look, rng: np.random.Generator) -> Acceptances:
     program = sampler.program
-    test = program.acceptance.resolved(program.size)
+    test = program.acceptance.resolved(program.population)
     return acceptances(test, program.chunk, seen.entries, seen.looked, rng)
 
 

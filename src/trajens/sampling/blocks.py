@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from trajens.sampling.adapted import MAX_EPOCHS
 from trajens.sampling.sampler import Program
-from trajens.sampling.settings import MAX_EPOCHS
 
 
 class Blocks:
@@ -17,7 +17,7 @@ class Blocks:
         # Never fewer than would leave some lanes idle throughout. A chain counts its evaluations in 32 bits: no more
         # than surely fit.
         self._least = program.lanes
-        self._most = max(self._least, MAX_EPOCHS // (program.size * program.span))
+        self._most = max(self._least, MAX_EPOCHS // (program.population * program.span))
         self.epochs = min(max(256, self._least), self._most)
 
     @contextmanager

@@ -11,15 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from trajens.copies import copies_of, counts_by, even_counts
 from trajens.errors import integer
 from trajens.precision import single
 from trajens.randomness import Key, fold_in, key_of
+from trajens.sampling.adapted import MAX_EPOCHS, Adapted
 from trajens.sampling.initial import initial_paths
-from trajens.sampling.measure import Measurement, examples_per_measurement, measure
+from trajens.sampling.measure import Measurement, examples_per_measurement, losses_of_examples, measure
 from trajens.sampling.proposals import Proposed, propose_and_look
 from trajens.sampling.recording import total
 from trajens.sampling.sampler import Inputs, Program, State, advance, init
-from trajens.sampling.settings import MAX_EPOCHS, Settings
+from trajens.sampling.settings import Settings
+from trajens.sampling.sizes import initial_sizes
 from trajens.sampling.tally import Tally
 from trajens.target import Target
 
@@ -53,13 +56,34 @@ class Sampler:
         self._mesh = _mesh(chains, self.settings.devices)
         by_chain = NamedSharding(self._mesh, PartitionSpec("chains"))
         everywhere = NamedSharding(self._mesh, PartitionSpec())
-        self._by_chain = by_chain
+        self._by_chain, self._everywhere = by_chain, everywhere
+        unknown = jax.device_put(np.int32(0), everywhere)
         self._inputs = Inputs(
             _shared(target.problem.data, everywhere),
             jax.device_put(target.law, everywhere),
             jax.device_put(target.s_of_chains(chains), by_chain),
-            jax.device_put(np.int32(self.settings.learn_until), everywhere),
+            unknown,
+            unknown,
         )
+        self.adapt(first_adapted(target, self.settings))
+
+    @single
+    def adapt(self, to: Adapted) -> None:
+        """Go on with another tilt, end of burn-in or other copies of examples."""
+        chains = self.settings.chains
+        self.adapted = to
+        s = (self.target.s_of_chains(chains) * np.float32(to.tilt)).astype(np.float32)
+        until = jax.device_put(np.int32(to.burn_in), self._everywhere)
+        # Tests of a run without a burn-in adapt throughout.
+        learn_until = until if to.burn_in > 0 else jax.device_put(np.int32(MAX_EPOCHS), self._everywhere)
+        copies = None if to.counts is None else jax.device_put(copies_of(to.counts), self._everywhere)
+        self._inputs = self._inputs._replace(
+            s=jax.device_put(s, self._by_chain), learn_until=learn_until, tune_until=until, copies=copies
+        )
+
+    def s_at(self, epoch: int) -> np.ndarray:
+        """The s of every chain at an epoch, shape (chains,)."""
+        return self.target.s_at(epoch, self.settings.chains) * self.adapted.tilt
 
     @single
     def init(self, initial: Any = None) -> State:
@@ -87,7 +111,7 @@ class Sampler:
         begin = state.epoch
         stop = begin + integer("epochs", epochs, 0, "one epoch is one proposal", MAX_EPOCHS - begin)
         # A chain counts its evaluations in 32 bits: no more in a call than surely fit.
-        most = MAX_EPOCHS // (self.program.size * self.program.span)
+        most = MAX_EPOCHS // (self.program.population * self.program.span)
         state, tally = self.advance_to(state, min(stop, begin + most))
         for epoch in range(begin + most, stop, most):
             state, more = self.advance_to(state, min(stop, epoch + most))
@@ -127,16 +151,41 @@ class Sampler:
     @single
     def look_at(self, state: State, epoch: int, proposals: int, examples: int) -> Proposed:
         """Proposals as `advance` would make them and their loss differences, for an audit; nothing is changed."""
-        size = self.program.size
+        size = self.program.population
         proposals = integer("proposals", proposals, 1, "try 256 in all chains together")
         examples = integer("examples", examples, 2, "leave it out for the usual number", size)
         found = _look_at(self.program, self._mesh, self._inputs, state, np.int32(epoch), proposals, examples)
         here: Proposed = jax.tree.map(np.asarray, found)
         return here
 
+    @single
+    def losses_of_examples(self, state: State, models: int) -> np.ndarray:
+        """The loss of every example (N,), averaged over `models` models, an even number, from all over the paths."""
+        paths = np.asarray(state.path).reshape(-1, state.path.shape[-1])
+        some = paths[np.linspace(0, len(paths) - 1, models).round().astype(int)]
+        return np.asarray(_losses_of_examples(self.program.loss, self._inputs.data, some, self.program.size))
+
+    def with_share(self, state: State, share: float) -> State:
+        """A state whose tuned moves change so large a share of a model."""
+        chains, _, dim = state.path.shape
+        sizes = initial_sizes(chains, len(self.program.move.components), dim, share)
+        return state._replace(sizes=jax.device_put(jax.tree.map(np.asarray, sizes), self._by_chain))
+
     def with_memory(self, state: State, memory: Any) -> State:
         """A state with another memory of the acceptance test, (chains, kinds, tau)."""
         return state._replace(acceptance=jax.device_put(memory, self._by_chain))
+
+
+def first_adapted(target: Target, settings: Settings) -> Adapted:
+    """What a run begins with: scores that are to be learnt are all alike."""
+    counts = None
+    if settings.scores is not None:
+        is_given = not isinstance(settings.scores, str)
+        counts = counts_by(np.asarray(settings.scores)) if is_given else even_counts(target.problem.size)
+    return Adapted(settings.burn_in, 1.0, counts)
+
+
+_losses_of_examples = jax.jit(losses_of_examples, static_argnums=(0, 3))
 
 
 @partial(jax.jit, static_argnums=1)
@@ -171,7 +220,7 @@ def _look_at(
 def _each_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:
     """Run `function` on every device for its own chains; devices never wait for each other."""
     chains, everywhere = PartitionSpec("chains"), PartitionSpec()
-    inputs = Inputs(everywhere, everywhere, chains, everywhere)  # type: ignore[arg-type]
+    inputs = Inputs(everywhere, everywhere, chains, *3 * (everywhere,))  # type: ignore[arg-type]
     return jax.shard_map(function, mesh=mesh, in_specs=(inputs, chains, everywhere), out_specs=chains, check_vma=False)
 
 

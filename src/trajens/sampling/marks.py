@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trajens.errors import integer, require
-from trajens.sampling.settings import MAX_EPOCHS
+from trajens.sampling.adapted import MAX_EPOCHS
 
 RECORDS = 200
 """How often a run is recorded, unless another number is asked for."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from trajens.acceptance.moments import merge, moments_of, no_moments
-from trajens.losses import losses_of_pairs
+from trajens.losses import Loss, losses_of_pairs
 from trajens.randomness import Key, Purpose, fold_in, words
 from trajens.sampling.sampler import Inputs, Program, State
 from trajens.subsample import permute
@@ -85,3 +85,15 @@ def measure(
     error = jnp.sqrt(moments.variance / examples * (1.0 - examples / size))
     observed = {name: jax.vmap(lambda path, f=f: jnp.asarray(f(path)))(state.path) for name, f in observe}
     return Measurement(moments.mean, error, jnp.sqrt((state.path**2).mean((1, 2))), observed)
+
+
+def losses_of_examples(loss: Loss, data: Any, models: jax.Array, size: int) -> jax.Array:
+    """Losses (size,) of every example, averaged over `models` (k, dim), k even."""
+    pairs = models.reshape(-1, 2, models.shape[-1])
+
+    def take(start: jax.Array) -> jax.Array:
+        some = jnp.minimum(start + jnp.arange(_CHUNK), size - 1)
+        indices = jnp.broadcast_to(some, (len(pairs), _CHUNK))
+        return losses_of_pairs(loss, data, pairs, indices, jnp.ones(len(pairs), bool)).mean((0, 1))
+
+    return jax.lax.map(take, jnp.arange(0, size, _CHUNK)).reshape(-1)[:size]

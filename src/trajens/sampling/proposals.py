@@ -6,15 +6,14 @@ it is.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from trajens.losses import losses_of_pairs
 from trajens.moves.base import Proposal, Site, distance
 from trajens.randomness import Key, Purpose, below, fold_in, words
-from trajens.sampling.sampler import Inputs, Program, State
+from trajens.sampling.sampler import Inputs, Program, State, proposer
 from trajens.scan import site_of_lane
 from trajens.subsample import permute
 
@@ -44,12 +43,14 @@ def propose_and_look(
     pair = words(of_chain, Purpose.AUDIT, 2 * proposals).reshape(chains, proposals, 2)
     key = Key(pair[..., 0], pair[..., 1])
 
-    def one(key: Key, path: jax.Array) -> tuple[Site, Proposal, jax.Array]:
+    propose = proposer(program, inputs)
+
+    def one(key: Key, path: jax.Array, sizes: Any) -> tuple[Site, Proposal, jax.Array]:
         site = _site(program, key)
-        proposal = program.move.propose(key, path, site, inputs.law)
+        proposal = propose(key, path, site, sizes)
         return site, proposal, distance(path, site, proposal)
 
-    site, proposal, moved = jax.vmap(jax.vmap(one, (0, None)))(key, state.path)
+    site, proposal, moved = jax.vmap(jax.vmap(one, (0, None, None)))(key, state.path, state.sizes)
     rows = site.first[..., None] + jnp.arange(program.span)
     old = jnp.take_along_axis(state.path[:, None], jnp.minimum(rows, tau - 1)[..., None], axis=2)
     is_changed = rows < site.stop[..., None]
@@ -58,11 +59,11 @@ def propose_and_look(
     order, m = Key(word[..., 0], word[..., 1]), min(_CHUNK, examples)
 
     def look(start: jax.Array) -> jax.Array:
-        positions = jnp.broadcast_to(jnp.minimum(start + jnp.arange(m), program.size - 1), (chains, proposals, m))
+        positions = jnp.broadcast_to(jnp.minimum(start + jnp.arange(m), program.population - 1), (chains, proposals, m))
         # In an order of its own for every proposal, also of all data: then their batches are independent.
-        indices = permute(order, positions, program.size)
+        indices = permute(order, positions, program.population)
         flat = jnp.repeat(indices.reshape(-1, m), program.span, axis=0)
-        losses = losses_of_pairs(program.loss, inputs.data, pairs, flat, is_changed.reshape(-1))
+        losses = inputs.losses(program.loss, pairs, flat, is_changed.reshape(-1))
         per_row = (losses[:, 1] - losses[:, 0]).reshape(chains, proposals, program.span, m)
         return jnp.where(is_changed[..., None], per_row, 0.0).sum(2)
 

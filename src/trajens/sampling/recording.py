@@ -11,7 +11,6 @@ from trajens.acceptance import Reason
 from trajens.records import Records
 from trajens.sampling.measure import Measurement
 from trajens.sampling.tally import Tally
-from trajens.target import Target
 
 REASONS = tuple(reason.label for reason in Reason)
 """Columns that count decisions by their reason."""
@@ -30,6 +29,7 @@ NAMES = (
     "tilt_error",
     "tilt_weight",
     "weight_rms",
+    "move_size",
     *REASONS,
 )
 """Columns of all records, in their order; those of one's own follow."""
@@ -69,7 +69,14 @@ def total(tallies: list[Tally]) -> Tally:
 
 
 def record(
-    mark: int, tally: Tally, measured: Measurement, examples: int, audited: Terms | None, target: Target, used: Used
+    mark: int,
+    tally: Tally,
+    s: np.ndarray,
+    sizes: np.ndarray,
+    measured: Measurement,
+    evaluations: int,
+    audited: Terms | None,
+    used: Used,
 ) -> Records:
     """The record at the epoch `mark` as arrays (chains, 1).
 
@@ -78,12 +85,13 @@ def record(
     mark : int
     tally : Tally
         What was counted since the record before.
+    s, sizes : (chains,)
+        The tilt, and the size of tuned moves.
     measured : Measurement
-    examples : int
-        Those it was measured on.
+    evaluations : int
+        Per chain, to measure it and to score examples.
     audited : Terms, optional
         The audit at this epoch, if there was one.
-    target : Target
     used : Used
         Evaluations before the record.
     """
@@ -93,18 +101,19 @@ def record(
     sound = tally.reasons[:, is_sound].sum(1)
     columns = {
         "epoch": np.full(chains, mark),
-        "s": target.s_at(mark, chains),
+        "s": s,
         "loss": measured.loss,
         "loss_error": measured.loss_error,
         "loss_deciding": tally.loss_deciding / np.maximum(sound, 1),
         "acceptance": tally.accepted / proposals,
         "batch_size": tally.examples / proposals,
         "data_used": tally.evaluations + used.data,
-        "data_measured": np.full(chains, examples * target.tau) + used.measured,
+        "data_measured": np.full(chains, evaluations) + used.measured,
         "data_audited": np.full(chains, 0 if audited is None else audited.evaluations) + used.audited,
         "tilt_error": np.full(chains, np.nan) if audited is None else audited.tilt_error,
         "tilt_weight": np.zeros(chains) if audited is None else audited.tilt_weight,
         "weight_rms": measured.weight_rms,
+        "move_size": sizes,
         **{reason.label: tally.reasons[:, reason] for reason in Reason},
         **measured.observed,
     }

@@ -19,15 +19,18 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from trajens.acceptance.base import AcceptanceTest, Evidence, Past, Verdict
 from trajens.acceptance.moments import Moments
 from trajens.acceptance.not_finite import refuse_what_is_not_finite
+from trajens.copies import Copies
 from trajens.losses import Loss, losses_of_pairs
 from trajens.moves.base import Proposal, Proposer, Site
 from trajens.randomness import Key, Purpose, fold_in, words
 from trajens.sampling.lanes import Lanes, idle_lanes
 from trajens.sampling.memory import entries_at, remember, view_of
+from trajens.sampling.sizes import Sizes, initial_sizes
 from trajens.sampling.tally import Tally, empty_tally
 from trajens.scan import Scan, num_lanes, site_of_lane
 from trajens.schedule import Schedule
@@ -48,6 +51,10 @@ class Program:
     schedule: Schedule | None
     looks_every: int = 1
     """Iterations between two looks at whether all lanes have arrived, which is work for nothing after they have."""
+    copies: int = 1
+    """Copies per example, see `trajens.copies`."""
+    is_tuned: bool = False
+    """Whether moves tune their sizes, see `trajens.sampling.sizes`."""
     ahead: int = 1
     """Chunks evaluated at once, of which a decision uses as many as it would have asked for one by one."""
 
@@ -62,27 +69,44 @@ class Program:
         return self.move.span(self.tau)
 
     @property
+    def population(self) -> int:
+        """What batches are drawn from: the data, or M copies of them."""
+        return self.size * self.copies
+
+    @property
     def chunk(self) -> int:
         """Examples a batch grows by."""
-        return self.acceptance.chunk_size(self.size)
+        return self.acceptance.chunk_size(self.population)
 
     @property
     def chunks(self) -> int:
         """Chunks per iteration and lane; one where a proposal takes several iterations for its models."""
-        return min(self.ahead, -(-self.size // self.chunk)) if self.span == 1 else 1
+        return min(self.ahead, -(-self.population // self.chunk)) if self.span == 1 else 1
 
 
 class Inputs(NamedTuple):
-    """Numbers of a run that are not compiled in: `s` has one entry per chain, tests learn before `learn_until`."""
+    """Numbers of a run that are not compiled in.
+
+    `s` has one entry per chain; tests learn before `learn_until`, and moves are tuned before `tune_until`.
+    """
 
     data: Any
     law: PathLaw
     s: jax.Array
     learn_until: jax.Array
+    tune_until: jax.Array
+    copies: Copies | None = None
+
+    def losses(self, loss: Loss, pairs: jax.Array, members: jax.Array, is_active: jax.Array) -> jax.Array:
+        """Losses (lanes, 2, m) of pairs of models on `members` (lanes, m) of the population."""
+        if self.copies is None:
+            return losses_of_pairs(loss, self.data, pairs, members, is_active)
+        examples = self.copies.example[members]
+        return losses_of_pairs(loss, self.data, pairs, examples, is_active) * self.copies.factor[examples][:, None]
 
 
 class State(NamedTuple):
-    """What a run is continued from; the leading axis is the chain."""
+    """What a run is continued from; the leading axis is the chain. `sizes` is () unless moves are tuned."""
 
     key: Key
     path: jax.Array
@@ -90,11 +114,19 @@ class State(NamedTuple):
     phase_epoch: jax.Array
     done: jax.Array
     acceptance: Any
+    sizes: Any = ()
 
     @property
     def epoch(self) -> int:
         """The epoch all chains have reached: so many proposals of each have been decided."""
         return int(self.phase_epoch[0]) + int(self.done[0].sum())
+
+    @property
+    def mean_size(self) -> np.ndarray:
+        """Sizes (chains,) of tuned moves, NaN of others."""
+        if not isinstance(self.sizes, Sizes):
+            return np.full(self.path.shape[0], np.nan)
+        return np.exp(np.asarray(self.sizes.log_size, np.float64)).mean(1)
 
 
 class _Task(NamedTuple):
@@ -120,11 +152,12 @@ class _Work(NamedTuple):
 
 def init(program: Program, key: Key, path: jax.Array) -> State:
     """The state of chains (chains, tau, dim) at epoch 0; `key` has one entry per chain."""
-    chains = path.shape[0]
+    chains, kinds = path.shape[0], len(program.move.components)
     zero = jnp.zeros(chains, jnp.int32)
-    one = program.acceptance.init(len(program.move.components), program.tau)
+    one = program.acceptance.init(kinds, program.tau)
     acceptance = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (chains, *leaf.shape)), one)
-    return State(key, path, zero, zero, jnp.zeros((chains, program.lanes), jnp.int32), acceptance)
+    sizes = initial_sizes(chains, kinds, path.shape[2]) if program.is_tuned else ()
+    return State(key, path, zero, zero, jnp.zeros((chains, program.lanes), jnp.int32), acceptance, sizes)
 
 
 def state_like(program: Program, chains: int, dim: int) -> State:
@@ -165,7 +198,9 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
     path = jax.vmap(_apply)(state.path, task.proposal.models, task.site, is_accepted)
     may_learn = is_decided & (task.epoch < inputs.learn_until) & jnp.isfinite(lanes.moments.variance)
     acceptance = _learn(program, inputs, state.acceptance, task, lanes, may_learn)
-    state = _next_phase(program, state, task, is_decided)._replace(path=path, acceptance=acceptance)
+    if program.is_tuned:
+        state = state._replace(sizes=state.sizes.plus(task.site.kind, is_decided, is_accepted))
+    state = _next_phase(program, inputs, state, task, is_decided)._replace(path=path, acceptance=acceptance)
 
     is_cleared = is_decided | ~task.is_active
     lanes = jax.tree.map(lambda leaf: jnp.where(_lift(is_cleared, leaf), jnp.zeros_like(leaf), leaf), lanes)
@@ -193,14 +228,25 @@ def _assign(program: Program, inputs: Inputs, state: State, lanes: Lanes, stop: 
     is_active = exists & (state.done < program.scan.repeats) & (epoch < stop)
     key = fold_in(Key(state.key.first[:, None], state.key.second[:, None]), epoch)
 
-    propose: Callable[..., Proposal] = lambda key, path, site: program.move.propose(key, path, site, inputs.law)  # noqa: E731
-    proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0)))(key, state.path, site)
+    propose = proposer(program, inputs)
+    proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0, None)))(key, state.path, site, state.sizes)
     # Only the last chunks can reach beyond the data; what does is not counted.
-    indices = jnp.minimum(_positions(program, lanes), program.size - 1)
+    indices = jnp.minimum(_positions(program, lanes), program.population - 1)
     if not program.acceptance.takes_all_data:
         pair = words(key, Purpose.BATCH, 2)
-        indices = permute(Key(pair[..., 0], pair[..., 1]), indices, program.size)
+        indices = permute(Key(pair[..., 0], pair[..., 1]), indices, program.population)
     return _Task(key, site, epoch, is_active, exists, proposal, indices)
+
+
+def proposer(program: Program, inputs: Inputs) -> Callable[..., Proposal]:
+    """From the key of an epoch, a path, a site of it and the tuned sizes of its chain to a proposal."""
+
+    def propose(key: Key, path: jax.Array, site: Site, sizes: Any) -> Proposal:
+        if not program.is_tuned:
+            return program.move.propose(key, path, site, inputs.law)
+        return program.move.propose_sized(key, path, site, inputs.law, sizes.size)
+
+    return propose
 
 
 def _evaluate(
@@ -208,11 +254,11 @@ def _evaluate(
 ) -> tuple[jax.Array, jax.Array | None]:
     """Losses (chains, lanes, 2, chunks, m) of both models on the next chunks, and which of the examples exist."""
     flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
-    losses = losses_of_pairs(program.loss, inputs.data, flat(pair), flat(task.indices), flat(task.is_active))
+    losses = inputs.losses(program.loss, flat(pair), flat(task.indices), flat(task.is_active))
     shape, parts = task.indices.shape[:2], (program.chunks, program.chunk)
     is_valid = None
-    if program.size % program.chunk:
-        is_valid = (_positions(program, lanes) < program.size).reshape(*shape, *parts)
+    if program.population % program.chunk:
+        is_valid = (_positions(program, lanes) < program.population).reshape(*shape, *parts)
     return losses.reshape(*shape, 2, *parts), is_valid
 
 
@@ -278,7 +324,7 @@ def _per_evidence(
         stage: jax.Array,
         *more: Any,
     ) -> Any:
-        return function(Evidence(moments, s, log_ratio, program.size, past, stage), *more)
+        return function(Evidence(moments, s, log_ratio, program.population, past, stage), *more)
 
     own = lanes.moments, s, task.proposal.log_ratio, lanes.past, lanes.stage
     return lambda *more: _per_lane(one)(*own, *more)
@@ -303,11 +349,15 @@ def _learn(program: Program, inputs: Inputs, acceptance: Any, task: _Task, lanes
     return remember(acceptance, task.site, learn(entries_at(acceptance, task.site)), may_learn)
 
 
-def _next_phase(program: Program, state: State, task: _Task, is_decided: jax.Array) -> State:
+def _next_phase(program: Program, inputs: Inputs, state: State, task: _Task, is_decided: jax.Array) -> State:
     """Count the decided proposals; a chain whose lanes are all through goes on to its next phase."""
     done = state.done + is_decided
     is_over = (done >= program.scan.repeats).all(1, where=task.exists)
     epochs = task.exists.sum(1, dtype=jnp.int32) * program.scan.repeats
+    if program.is_tuned:
+        # Only here is no proposal pending, which a change of its size would change.
+        may_tune = is_over & (state.phase_epoch + epochs <= inputs.tune_until)
+        state = state._replace(sizes=state.sizes.tuned(may_tune, state.path.shape[2]))
     return state._replace(
         phase=state.phase + is_over,
         phase_epoch=state.phase_epoch + jnp.where(is_over, epochs, 0),

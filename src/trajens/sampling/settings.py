@@ -8,17 +8,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from trajens.acceptance import AcceptanceTest, Penalty
-from trajens.errors import InputError, first_line, integer, require
+from trajens.copies import COPIES, counts_by
+from trajens.errors import InputError, choice, first_line, integer, require
 from trajens.moves import Proposer, SingleSite
 from trajens.precision import single
+from trajens.sampling.course import Course
 from trajens.sampling.recording import NAMES
 from trajens.sampling.sampler import Program
 from trajens.scan import Scan, check_places, scan_named
+from trajens.subsample import MAX_SIZE
 from trajens.target import Target
 
-MAX_EPOCHS = 2**31 - 1
+BY_LOSSES = "losses"
+"""Scores that are learnt: roots of losses."""
 
 Observable = Callable[[jax.Array], jax.Array]
 """A number of a path (tau, dim), compiled by JAX."""
@@ -50,6 +55,13 @@ class Settings:
     observe : dict of functions
         Records of one's own: ``{"name": function}`` adds a column with the number ``function(path)`` of every chain's
         path (tau, dim).
+    scores : "losses" or array (N,), optional
+        How often examples are drawn for a decision, up to a factor; see `trajens.copies`. "losses" learns them in
+        burn-in; default all alike. Losses that are recorded stay those of the data.
+    course : Course, optional
+        What decides at every record how the run goes on; default that of fixed epochs, see `trajens.sampling.course`.
+    tune : bool
+        Let moves whose fraction and refresh were not fixed tune them in burn-in, see `trajens.sampling.sizes`.
     """
 
     chains: int = 4
@@ -62,6 +74,9 @@ class Settings:
     devices: Sequence[jax.Device] = ()
     ahead: int = 1
     observe: Mapping[str, Observable] = field(default_factory=dict)
+    scores: str | np.ndarray | None = None
+    tune: bool = False
+    course: Course | None = None
 
     @single
     def checked(self, target: Target) -> Settings:
@@ -82,6 +97,7 @@ class Settings:
         for _, move in self.move.components:
             check_places(move, scan, target.tau)
         self.acceptance.chunk_size(target.problem.size)
+        scores = self._checked_scores(target)
         chains = integer("chains", self.chains, 1, "use 1 or more independent chains")
         target.s_of_chains(chains)
         for name, function in self.observe.items():
@@ -96,12 +112,32 @@ class Settings:
             devices=tuple(self.devices or jax.devices()),
             ahead=integer("ahead", self.ahead, 1, "use 1 on a CPU, 4 to 8 on a GPU with few lanes", 64),
             observe=dict(self.observe),
+            scores=scores,
+            tune=bool(self.tune),
         )
 
-    @property
-    def learn_until(self) -> int:
-        """The epoch until which acceptance tests adapt."""
-        return self.burn_in if self.burn_in > 0 else MAX_EPOCHS
+    def _checked_scores(self, target: Target) -> str | np.ndarray | None:
+        scores, size = self.scores, target.problem.size
+        if scores is None:
+            return None
+        require(
+            not self.acceptance.takes_all_data,
+            f"scores must be left out for a test that takes all data, got {self.acceptance!r}; try Penalty().",
+        )
+        require(
+            size * COPIES <= MAX_SIZE,
+            f"scores must be left out for more than {MAX_SIZE // COPIES} examples, got {size}; draw all alike.",
+        )
+        if isinstance(scores, str):
+            return choice("scores", scores, (BY_LOSSES,))
+        scores = np.asarray(scores, np.float64)
+        require(
+            scores.shape == (size,),
+            f"scores must have one number for each of {size} examples, got an array of shape {scores.shape}; use for "
+            "instance the root of each example's loss.",
+        )
+        counts_by(scores)
+        return scores
 
     def program(self, target: Target) -> Program:
         """All that is compiled in, for settings that are `checked`."""
@@ -116,6 +152,8 @@ class Settings:
             self.scan,
             target.schedule,
             looks_every(self.devices[0]),
+            1 if self.scores is None else COPIES,
+            self.tune and self.move.is_sized,
             self.ahead,
         )
 

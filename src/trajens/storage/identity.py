@@ -54,6 +54,9 @@ def identity_of(target: Target, settings: Settings) -> dict[str, Any]:
         "scan": _named(settings.scan),
         "keep_paths": settings.keep_paths,
         "observe": list(settings.observe),
+        **({} if settings.scores is None else {"scores": _scores(settings.scores)}),
+        **({"tune": True} if settings.tune else {}),
+        **({} if settings.course is None else {"course": _named(settings.course)}),
     }
 
 
@@ -100,6 +103,10 @@ def _named(part: Any) -> str | None:
     if part is None:
         return None
     return _ADDRESS.sub("", _FUNCTION.sub("a function", repr(part)))
+
+
+def _scores(scores: Any) -> Any:
+    return scores if isinstance(scores, str) else _checksum(scores)
 
 
 def _checksum(data: Any) -> int:

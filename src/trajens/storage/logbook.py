@@ -31,18 +31,22 @@ class Logbook:
         self._tables = [records] if records else []
         self._history = history
         self._out, self._keep_paths = out, keep_paths
+        self._begun = 0.0
 
     def begin(self, standing: Standing, identity: dict[str, Any], witness: Witness | None = None) -> None:
         """Before the first epoch."""
+        self._begun = round(standing.begun)
         if self._out is not None:
             self._out.begin(standing, identity, witness)
         elif self._keep_paths:
             # In one piece: a list of paths would be held twice while it is joined.
             chains, *shape = standing.state.path.shape
-            pages = np.empty((chains, len(standing.marks), *shape), np.float32)
-            if self._history is not None:
-                pages[:, : standing.recorded] = self._history
-            self._history = pages
+            self._turn_to(np.empty((chains, len(standing.marks), *shape), np.float32), standing.recorded)
+
+    def _turn_to(self, pages: np.ndarray, written: int) -> None:
+        if self._history is not None:
+            pages[:, :written] = self._history[:, :written]
+        self._history = pages
 
     def add(self, number: int, record: Records, paths: Any) -> None:
         """Write down record `number`."""
@@ -52,6 +56,9 @@ class Logbook:
             self._out.append(record, kept)
         elif kept is not None:
             assert self._history is not None
+            chains, room, *shape = self._history.shape
+            if number >= room:
+                self._turn_to(np.empty((chains, 2 * room, *shape), np.float32), number)
             self._history[:, number] = kept
 
     def save(self, standing: Standing, is_due: bool = True) -> None:
@@ -69,7 +76,11 @@ class Logbook:
         """Evaluations up to the last record."""
         last = self.last
         columns = ("data_used", "data_measured", "data_audited")
-        return Used() if last is None else Used(*(last[name][:, -1] for name in columns))
+        return Used(self._begun) if last is None else Used(*(last[name][:, -1] for name in columns))
+
+    def recorded_after(self, burn_in: int) -> int:
+        """Records made after `burn_in`."""
+        return sum(int((table["epoch"][0] > burn_in).sum()) for table in self._tables)
 
     def is_audited(self, burn_in: int) -> bool:
         """Whether there was an audit after `burn_in`."""

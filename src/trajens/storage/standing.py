@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
 
+from trajens.sampling.adapted import Adapted
 from trajens.sampling.sampler import State
 from trajens.sampling.tally import Tally, empty_tally
 from trajens.storage.checkpoint import Arrays
@@ -15,7 +16,7 @@ from trajens.storage.checkpoint import Arrays
 FORMAT = 2
 """Of checkpoints; another number means that a run can be read, but not continued."""
 
-_STATE, _PENDING = "state", "pending"
+_STATE, _PENDING, _BURN_IN = "state", "pending", "burn_in"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Standing:
         What was counted since the last record.
     seconds : float
         Time spent sampling.
+    adapted : Adapted
+        What was adapted between records.
+    begun : float
+        Pairs per chain that the start took.
     """
 
     state: State
@@ -43,11 +48,18 @@ class Standing:
     recorded: int = 0
     pending: Tally | None = None
     seconds: float = 0.0
+    adapted: Adapted = field(default_factory=lambda: Adapted(0))
+    begun: float = 0.0
 
     @property
     def is_complete(self) -> bool:
         """Whether the last mark has been reached and recorded."""
         return self.recorded >= len(self.marks)
+
+    @property
+    def used(self) -> float:
+        """Pairs per chain since the start, as far as is known without the records."""
+        return self.begun if self.pending is None else self.begun + float(np.mean(self.pending.evaluations))
 
     def packed(self) -> Arrays:
         """The arrays of a checkpoint."""
@@ -59,6 +71,10 @@ class Standing:
             "marks": self.marks,
             "recorded": np.array(self.recorded),
             "seconds": np.array(self.seconds),
+            _BURN_IN: np.array(self.adapted.burn_in),
+            "tilt": np.array(self.adapted.tilt),
+            **({} if self.adapted.counts is None else {"counts": self.adapted.counts}),
+            "begun": np.array(self.begun),
             "format": np.array(FORMAT),
         }
 
@@ -73,6 +89,8 @@ def unpacked(arrays: Arrays, like: State) -> Standing:
         recorded_of(arrays),
         pending,
         seconds_of(arrays),
+        Adapted(burn_in_of(arrays) or 0, float(arrays.get("tilt", 1.0)), arrays.get("counts")),
+        float(arrays.get("begun", 0.0)),
     )
 
 
@@ -104,6 +122,11 @@ def recorded_of(arrays: Arrays) -> int:
 def seconds_of(arrays: Arrays) -> float:
     """Time spent sampling before a checkpoint."""
     return float(arrays["seconds"])
+
+
+def burn_in_of(arrays: Arrays) -> int | None:
+    """The epoch at which averages begin; None in checkpoints of before, whose runs were told."""
+    return int(arrays[_BURN_IN]) if _BURN_IN in arrays else None
 
 
 def _packed(prefix: str, tree: Any) -> Arrays:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from trajens.storage.rows import Rows
 from trajens.storage.standing import (
     FORMAT,
     Standing,
+    burn_in_of,
     epoch_of,
     format_of,
     paths_of,
@@ -214,7 +216,8 @@ class StoredRun:
     @property
     def burn_in(self) -> int:
         """Epochs left out of averages."""
-        return int(self.identity["burn_in"])
+        known = burn_in_of(self.arrays)
+        return int(self.identity["burn_in"]) if known is None else known
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -265,7 +268,7 @@ class StoredRun:
     def standing(self, like: State) -> Standing:
         """All that is needed to go on with it; `like` is a state of the same shapes."""
         found = unpacked(self.arrays, like)
-        return Standing(found.state, found.epoch, self.marks, found.recorded, found.pending, found.seconds)
+        return replace(found, marks=self.marks, adapted=found.adapted._replace(burn_in=self.burn_in))
 
     @cached_property
     def arrays(self) -> checkpoint.Arrays:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trajens.errors import InputError, require
-from trajens.sampling.settings import MAX_EPOCHS
+from trajens.sampling.adapted import MAX_EPOCHS
 
 CONFIG, PLAN = "config.toml", "plan.json"
 _FREE = ("ahead", "checkpoint_seconds")

@@ -1,0 +1,194 @@
+"""The course of a run: when it is recorded, how s rises, when burn-in ends and when the run does.
+
+By epochs, all of it is fixed before the run. By data, it is decided from record to record by what was read so far:
+
+- burn-in is a share of the budget, and s rises for most of it: towards an s that was asked for by equal factors for
+  equal data; else by RATE for every renewal of the path, until burn-in is nearly over, or until the loss is low enough;
+- a renewal is what it takes to redraw every parameter of every model once, tau accepted moves that change all of one.
+  It takes more and more data the larger s is, roughly like s^2, so s rises like the root of the data used, and ends
+  where a renewal takes a fixed part of the budget.
+
+What is decided depends on counts and measured losses only, which are the same in a run that is resumed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from trajens.sampling.adapted import MAX_EPOCHS, Adapted
+from trajens.schedule import Schedule, value_at
+
+PLANNING = (1 / 8, 1 / 4, 1 / 2, 1.0)
+"""Parts of burn-in after which batches are planned."""
+
+SCORING = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
+"""Parts of burn-in after which the scores of examples are learnt again; tests need the rest to see what it changed."""
+
+RATE = 0.004
+"""By which ln s rises with every renewal of the path."""
+
+BURN_IN = 0.8
+"""Of what a run by data reads."""
+
+RISING = 0.8
+"""Of burn-in, the part in which s rises."""
+
+_FASTEST = math.log(2.0)
+_SETTLED = 0.02
+_LONGER, _FEWEST_AFTER = 4, 4
+"""How much longer than the piece before one may be, and records after burn-in at least."""
+
+
+class Passed(NamedTuple):
+    """What a course is told at a record.
+
+    Attributes
+    ----------
+    epoch, epochs : int
+        Now, and since the record before.
+    used, begun : float
+        Pairs per chain so far, those of the start included, and those of the start.
+    spent : float
+        Pairs per chain since the record before.
+    renewals : float
+        Of the path, since then.
+    loss : float
+        Measured now.
+    recorded : int
+        Records since burn-in.
+    """
+
+    epoch: int
+    epochs: int
+    used: float
+    begun: float
+    spent: float
+    renewals: float
+    loss: float
+    recorded: int
+
+
+class Turn(NamedTuple):
+    """What follows: how to go on, what is due now, whether s is where it ends, and further marks."""
+
+    adapted: Adapted
+    is_planning: bool
+    is_scoring: bool
+    is_settled: bool
+    marks: tuple[int, ...] = ()
+
+
+class Course(ABC):
+    """What is asked at every record."""
+
+    @abstractmethod
+    def turn(self, passed: Passed, adapted: Adapted) -> Turn:
+        """What follows after a record."""
+
+
+@dataclass(frozen=True)
+class ByEpochs(Course):
+    """Marks, burn-in and a schedule that were fixed before.
+
+    Attributes
+    ----------
+    planning, scoring : set of int
+        The marks after which batches are planned, and scores learnt.
+    burn_in : int
+    schedule : Schedule or None
+    """
+
+    planning: frozenset[int]
+    scoring: frozenset[int]
+    burn_in: int
+    schedule: Schedule | None
+
+    @classmethod
+    def over(cls, marks: np.ndarray, burn_in: int, schedule: Schedule | None) -> ByEpochs:
+        """The course over these marks."""
+        early = marks[marks <= burn_in]
+
+        def near(parts: tuple[float, ...]) -> frozenset[int]:
+            return frozenset(int(early[np.argmin(np.abs(early - part * burn_in))]) for part in parts if len(early))
+
+        return cls(near(PLANNING), near(SCORING), burn_in, schedule)
+
+    def turn(self, passed: Passed, adapted: Adapted) -> Turn:
+        epoch = passed.epoch
+        return Turn(adapted, epoch in self.planning, epoch in self.scoring, self._is_settled(epoch))
+
+    def _is_settled(self, epoch: int) -> bool:
+        if self.schedule is None or epoch >= self.burn_in:
+            return True
+        now, then = (value_at(self.schedule, e) for e in (epoch, self.burn_in))
+        return abs(now - then) <= _SETTLED * abs(then)
+
+
+@dataclass(frozen=True)
+class ByData(Course):
+    """A run that is as long as its data.
+
+    Parameters
+    ----------
+    pairs : float
+        Pairs of losses per chain, those of the start included.
+    records : int
+        How often is recorded, about.
+    is_to_s : bool
+        Whether s rises to that of the target, where its factor is 1.
+    loss : float, optional
+        s rises until the loss is not above this.
+    """
+
+    pairs: float
+    records: int
+    is_to_s: bool = False
+    loss: float | None = None
+
+    def turn(self, passed: Passed, adapted: Adapted) -> Turn:
+        total = max(self.pairs - passed.begun, 1.0)
+        burn_in = BURN_IN * total
+        now, before = (min((used - passed.begun) / burn_in, 1.0) for used in (passed.used, passed.used - passed.spent))
+        if adapted.burn_in <= passed.epoch:
+            return Turn(adapted, False, False, True, self._following(passed, total))
+        is_reached = self.loss is not None and passed.loss <= self.loss
+        if now >= 1.0 or is_reached:
+            over = adapted._replace(burn_in=passed.epoch, tilt=1.0 if self.is_to_s else adapted.tilt)
+            return Turn(over, True, False, True, self._following(passed, total))
+        tilt = adapted.tilt * math.exp(self._rise(adapted.tilt, now, before, passed.renewals))
+        passes = lambda parts: any(before < part <= now for part in parts)  # noqa: E731
+        return Turn(
+            adapted._replace(tilt=tilt),
+            passes(PLANNING),
+            passes(SCORING),
+            now >= RISING,
+            self._following(passed, total),
+        )
+
+    def _rise(self, tilt: float, now: float, before: float, renewals: float) -> float:
+        """The change of ln s."""
+        if self.is_to_s:
+            left, was_left = (max(1.0 - part / RISING, 0.0) for part in (now, before))
+            return -math.log(tilt) * (1.0 - left / was_left) if was_left > 0 else -math.log(tilt)
+        is_rising = self.loss is not None or now < RISING
+        return min(RATE * renewals, _FASTEST) if is_rising else 0.0
+
+    def _following(self, passed: Passed, total: float) -> tuple[int, ...]:
+        """The next mark, if there is one: a piece of the data further."""
+        piece, left = total / self.records, self.pairs - passed.used
+        if left < piece / 2 and passed.recorded >= _FEWEST_AFTER:
+            return ()
+        pairs = min(piece, left) if left >= piece / 2 else piece / 2
+        epochs = round(passed.epochs * pairs / max(passed.spent, 1.0))
+        epochs = max(1, passed.epochs // _LONGER, min(epochs, passed.epochs * _LONGER))
+        return (min(passed.epoch + epochs, MAX_EPOCHS),)
+
+    def first_mark(self, pairs_per_epoch: float, lanes: int, begun: float) -> int:
+        """The end of the first piece."""
+        piece = (self.pairs - begun) / self.records
+        return max(lanes, round(piece / pairs_per_epoch))

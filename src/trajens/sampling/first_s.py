@@ -1,0 +1,72 @@
+"""Where s begins, and how large moves are there, from loss differences of some small proposals at the start.
+
+A change of a share m of a model has loss differences of variance m v between examples, and means of mean m mu and
+variance m V between changes. At noise rho the penalty test reads b = s^2 m v / rho^2 examples; a renewal of a path, tau / m
+accepted moves, then takes tau s^2 v / (rho^2 a) pairs whatever m is, a the part that is accepted.
+
+- Untrained models begin at s^2 V = 1, where a change of all of a model just matters.
+- Trained ones begin at the s of which a renewal takes a given part of the budget, but not above 2 mu / V, where changes
+  of the models as they are leave their loss as it is: for normal means <exp(-s Delta)> = 1 there, as it is for paths that
+  have the law of s.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trajens.acceptance.penalty import RHO_LARGEST
+from trajens.sampling.devices import Sampler
+from trajens.sampling.sampler import State
+from trajens.sampling.sizes import share_moved
+
+RENEWAL = 1 / 100
+"""Of the budget after the start, what a renewal of the path takes at the s that a trained start begins with."""
+
+_ACCEPTED = 0.23
+"""2 Phi(-rho/2) at the rho of `RHO_LARGEST`."""
+_SMALL, _PROPOSALS, _EXAMPLES = 0.03, 256, 1024
+
+
+class Slopes(NamedTuple):
+    """v, mu and V of changes of all of a model."""
+
+    between_examples: float
+    mean: float
+    between_changes: float
+
+    def first_s(self) -> float:
+        """For untrained models."""
+        return self.between_changes**-0.5
+
+    def first_s_of_trained(self, pairs: float, tau: int) -> float:
+        """For trained ones, with so many pairs of losses per chain to go."""
+        affordable = (RENEWAL * pairs * RHO_LARGEST**2 * _ACCEPTED / (tau * self.between_examples)) ** 0.5
+        balanced = 2 * self.mean / self.between_changes
+        return float(min(affordable, balanced) if balanced > 0 else affordable)
+
+    def share_at(self, s: float, chunk: int) -> float:
+        """The share of a model that can be changed on a chunk of examples at the largest noise; at most all of it."""
+        return min(1.0, RHO_LARGEST**2 * chunk / (s**2 * self.between_examples))
+
+
+def slopes(sampler: Sampler, state: State) -> Slopes:
+    """Found by proposals of a small size, or of their own where they are not tuned."""
+    program, chains = sampler.program, sampler.settings.chains
+    if program.is_tuned:
+        state = sampler.with_share(state, _SMALL)
+    share = share_moved(program.move.components[0][1], float(np.mean(state.mean_size)), state.path.shape[-1])
+    examples = min(_EXAMPLES, program.population)
+    seen = sampler.look_at(state, 0, -(-_PROPOSALS // chains), examples)
+    differences = np.asarray(seen.differences, np.float64).reshape(-1, examples)
+    differences = differences[np.isfinite(differences).all(1)]
+    if len(differences) < 2:
+        return Slopes(1.0, 0.0, 1.0)
+    means, noise = differences.mean(1), float(differences.var(1, ddof=1).mean())
+    # Of the means of few examples, some of the variance is noise.
+    between = max(float(means.var(ddof=1)) - noise / examples, 0.1 * noise / examples, _TINY)
+    return Slopes(max(noise, _TINY) / share, float(means.mean()) / share, between / share)
+
+
+_TINY = 1e-20

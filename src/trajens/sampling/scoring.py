@@ -1,0 +1,28 @@
+"""Scores of examples from their losses, learnt again at some records of burn-in; see `trajens.copies`.
+
+They must not depend on the decisions of the same time, so they are made of all examples at once, from models all over
+the paths, between two decisions; and they are frozen when averages begin.
+"""
+
+from __future__ import annotations
+
+from trajens.copies import counts_by, scores_by_losses
+from trajens.sampling.adapted import Adapted
+from trajens.sampling.devices import Sampler
+from trajens.sampling.sampler import State
+
+_SHARE, _MOST = 0.02, 16
+"""Of the data that scores may take, and models they are averaged over at most."""
+
+
+def rescored(sampler: Sampler, state: State, adapted: Adapted, used: float) -> tuple[Adapted, int]:
+    """With copies by the losses now, and the evaluations per chain that it took; as before where that is too much.
+
+    `used` is what was evaluated per chain so far. Each look at all examples takes no more than a fiftieth of it.
+    """
+    chains, size = sampler.settings.chains, sampler.program.size
+    models = 2 * min(int(_SHARE * used * chains / (2 * size)), _MOST // 2)
+    if models == 0:
+        return adapted, 0
+    scores = scores_by_losses(sampler.losses_of_examples(state, models))
+    return adapted._replace(counts=counts_by(scores)), -(-models * size // chains)
