@@ -11,6 +11,7 @@ from trajens.figures import style
 
 METHODS = {"path": "one path", "open_es": "Open_ES", "pgpe": "PGPE", "adam": "Adam (gradients)"}
 PANELS = {"vote": "1 - accuracy of the vote", "nll": "negative log-likelihood", "ece": "calibration error"}
+COSTS = {"evaluations": "loss evaluations", "seconds": "seconds"}
 Row = dict[str, Any]
 
 
@@ -42,12 +43,9 @@ def draw_panel(axes: Any, rows: list[Row], name: str, against: str) -> None:
                 axes.axhline(scores[0], **{**look, "marker": None})
             else:
                 axes.plot(costs, scores, markerfacecolor="white", **look)
-    axes.set(
-        xscale="log",
-        yscale="log",
-        ylabel=PANELS[name],
-        xlabel={"evaluations": "loss evaluations"}.get(against, against),
-    )
+    axes.set(xscale="log", yscale="log", xlabel=COSTS[against], ylabel=PANELS[name])
+    style.plain_logarithm(axes.yaxis)
+    axes.xaxis.set_minor_formatter("")
 
 
 def draw(rows: list[Row], out: Path, against: str = "evaluations") -> None:
