@@ -29,6 +29,7 @@ from rich.table import Table
 
 import trajens as tj
 from trajens.ensemble import scores
+from trajens.models.base import Model
 
 MODEL = tj.models.cnn()
 BETA_1, BETA_2, EPSILON, WARM_UP = 0.9, 0.999, 1e-8, 0.05
@@ -114,9 +115,9 @@ def train_segment(
     return jax.lax.scan(step, adam, indices)[0]
 
 
-def start(members: int, seed: int) -> Adam:
+def start(model: Model, members: int, seed: int) -> Adam:
     """Random weights of the size that suits ReLU: variance 2 / inputs, biases 0."""
-    weights = np.stack([MODEL.init(seed + i) for i in range(members)]) * np.float32(np.sqrt(2.0))
+    weights = np.stack([model.init(seed + i) for i in range(members)]) * np.float32(np.sqrt(2.0))
     zero = jnp.zeros(weights.shape, jnp.float32)
     return Adam(jnp.asarray(weights), zero, zero.copy(), jnp.float32(0))
 
@@ -131,16 +132,17 @@ def batches(examples: int, passes: int, batch: int, seed: int) -> np.ndarray:
 
 
 class Trainer:
-    """The program, the data on the device, and the batch size."""
+    """The model, the data on the device, and the batch size; `network` computes the model in its own way."""
 
-    def __init__(self, network: Network, x: np.ndarray, y: np.ndarray, batch: int):
-        self._network, self._batch = network, batch
+    def __init__(self, model: Model, x: np.ndarray, y: np.ndarray, batch: int, network: Network | None = None):
+        self.model = model
+        self._network, self._batch = network or model.apply, batch
         self._x, self._y = jnp.asarray(x), jnp.asarray(y)
 
     def train(self, recipe: Recipe, examples: int, seed: int) -> np.ndarray:
         """Weights (members, dim) after training on the first `examples` images."""
         passes = np.asarray(recipe.passes)
-        adam = start(len(passes), 1000 * seed)
+        adam = start(self.model, len(passes), 1000 * seed)
         steps = jnp.asarray(passes * examples // self._batch, jnp.float32)
         rate, decay = jnp.asarray(recipe.rate, jnp.float32), jnp.asarray(recipe.decay, jnp.float32)
         for indices in batches(examples, int(passes.max()), self._batch, seed):
@@ -153,7 +155,7 @@ class Trainer:
         indices = jnp.zeros((SEGMENT, self._batch), jnp.int32)
         seconds = []
         for _ in range(2):
-            adam, begin = start(members, 0), time.perf_counter()
+            adam, begin = start(self.model, members, 0), time.perf_counter()
             jax.block_until_ready(self._segment(adam, nothing, nothing, nothing + 1, indices))
             seconds.append(time.perf_counter() - begin)
         return seconds[0], seconds[1] / SEGMENT
@@ -173,7 +175,7 @@ def tune(
     recipe = Recipe(*(np.array(values)[number] for values in zip(*grid, strict=True)))
     weights = trainer.train(recipe, examples, seed=1)
     x, y = held_out
-    probabilities = tj.Ensemble(MODEL, weights).member_proba(x)
+    probabilities = tj.Ensemble(trainer.model, weights).member_proba(x)
     rows = []
     for i, tried in enumerate(grid):
         result = scores(probabilities[number == i][:each], y)
@@ -201,7 +203,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
     digits = tj.datasets.mnist()
     size, held_out = given.examples, given.held_out
     x, y = digits.train_x[:size], digits.train_y[:size]
-    trainer = Trainer(NETWORKS[given.network], x, y, given.batch)
+    trainer = Trainer(MODEL, x, y, given.batch, NETWORKS[given.network])
     compile_seconds, step_seconds = trainer.time(given.members)
     predicted = step_seconds * (2 * size - held_out) * max(given.passes) / given.batch
     share = min(1.0, given.limit / predicted)
