@@ -45,13 +45,14 @@ RECORDS = 100
 
 EVOLUTION, RANDOM = "evolution", "random"
 
-SHARE_OF_EVOLUTION = 0.6
-"""Of the budget, for a start by evolution."""
+SHARE_OF_EVOLUTION, LESS = 0.6, 0.6
+"""Of the usual budget, for a start by evolution; larger ones spend more on it by this power, a smaller share."""
 
 STEPS_OF_SIGMA = 6.0
 """The size of parameters in units of sigma."""
 
 _CHECKED = 4096
+_BUSY, _FEWEST, _MOST = 2**15, 256, 1024
 _LEAST = 1e3
 
 
@@ -124,9 +125,10 @@ def train(
         f"s must be numbers > 0 that are reached in burn-in, got {s!r}; leave it out for as much as the budget allows.",
     )
     goal = None if loss is None else number("loss", loss, "give the loss per model to reach")
-    acceptance = Penalty(pool=True) if acceptance is None else acceptance
-    course = ByData(budget / chains, integer("records", records, 8, "try 100"), s is not None, goal)
+    course = ByData(budget / chains, integer("records", records, 8, "try 100"), target.tau, s is not None, goal)
     given: dict[str, Any] = {"move": move, "devices": devices}
+    if acceptance is None:
+        acceptance = Penalty(usual_chunk(problem.size, chains * target.tau, devices), pool=True)
     settings = Settings(
         chains=chains,
         seed=seed,
@@ -162,6 +164,22 @@ def scale_of(problem: Problem, prior: float | str | None = "auto") -> float:
     return float(np.sqrt(np.mean(np.square(around)))) if around is not None else problem.dim**-0.5
 
 
+def usual_chunk(size: int, models: int, devices: Sequence[jax.Device] | None = None) -> int | None:
+    """Of batches: the library's own on a CPU; on a GPU as many as keep it busy with the half of all models at a time.
+
+    Moves tune their sizes to the chunk, and what a renewal takes hardly depends on it.
+    """
+    if (devices or jax.devices())[0].platform == "cpu":
+        return None
+    wanted = 2 ** round(math.log2(_BUSY / max(models / 2, 1)))
+    return max(2, min(max(wanted, _FEWEST), _MOST, size // 8)) if size > _MOST else None
+
+
+def for_evolution(pairs: float) -> float:
+    """Of a budget of pairs per chain, what goes into a start by evolution."""
+    return SHARE_OF_EVOLUTION * min(pairs, BUDGET * (pairs / BUDGET) ** LESS)
+
+
 def _start(
     sampler: Sampler, start: Any, scale: float, shown: _Bar, stop: Callable[[], bool] | None
 ) -> tuple[np.ndarray | None, float]:
@@ -180,7 +198,7 @@ def _start(
         return StoredRun(start).paths, 0.0
     random = sampler.init()
     models = np.asarray(random.path)[:, 0]
-    how, generations = Evolution(scale=scale).within(SHARE_OF_EVOLUTION * settings.course.pairs, target.problem.size)
+    how, generations = Evolution(scale=scale).within(for_evolution(settings.course.pairs), target.problem.size)
     pairs = how.pairs * how.examples
     begin = time.perf_counter()
 
@@ -218,7 +236,8 @@ def _begun(sampler: Sampler, course: ByData, paths: np.ndarray | None, pairs: fl
         adapted, _ = rescored(sampler, state, adapted, pairs)
         sampler.adapt(adapted)
     found = slopes(sampler, state)
-    s = found.first_s() if paths is None else found.first_s_of_trained(course.pairs - pairs, program.tau)
+    per_renewal = (course.pairs - pairs) / (2 * course.renewals(pairs))
+    s = found.first_s() if paths is None else found.first_s_of_trained(per_renewal, program.tau)
     if program.is_tuned:
         state = sampler.with_share(state, found.share_at(s, program.chunk))
     goal = float(sampler.target.s_values.max())

@@ -3,10 +3,11 @@
 By epochs, all of it is fixed before the run. By data, it is decided from record to record by what was read so far:
 
 - burn-in is a share of the budget, and s rises for most of it: towards an s that was asked for by equal factors for
-  equal data; else by RATE for every renewal of the path, until burn-in is nearly over, or until the loss is low enough;
+  equal data; else a little with every renewal of the path, until burn-in is nearly over, or the loss low enough;
 - a renewal is what it takes to redraw every parameter of every model once, tau accepted moves that change all of one.
-  It takes more and more data the larger s is, roughly like s^2, so s rises like the root of the data used, and ends
-  where a renewal takes a fixed part of the budget.
+  It takes more and more data the larger s is, roughly like s^2. With d ln s = 1 / (2n) at every renewal, s^2 grows by
+  B / (n c) where a renewal takes c s^2 of B pairs: s ends where the budget is about n renewals. How many there should
+  be was found by trial: few where the budget is small, for which a lower loss counts more than independent paths.
 
 What is decided depends on counts and measured losses only, which are the same in a run that is resumed.
 """
@@ -29,8 +30,8 @@ PLANNING = (1 / 8, 1 / 4, 1 / 2, 1.0)
 SCORING = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 """Parts of burn-in after which the scores of examples are learnt again; tests need the rest to see what it changed."""
 
-RATE = 0.004
-"""By which ln s rises with every renewal of the path."""
+RENEWALS, PAIRS_PER_MODEL, MORE = 50, 5e5, 0.8
+"""Renewals n that a budget is for, of so many pairs per model; larger ones are for more, by this power."""
 
 BURN_IN = 0.8
 """Of what a run by data reads."""
@@ -139,6 +140,8 @@ class ByData(Course):
         Pairs of losses per chain, those of the start included.
     records : int
         How often is recorded, about.
+    tau : int
+        Models in a path.
     is_to_s : bool
         Whether s rises to that of the target, where its factor is 1.
     loss : float, optional
@@ -147,8 +150,14 @@ class ByData(Course):
 
     pairs: float
     records: int
+    tau: int
     is_to_s: bool = False
     loss: float | None = None
+
+    def renewals(self, begun: float) -> float:
+        """How often the path should be renewed after a start that took `begun` pairs."""
+        per_model = max(self.pairs - begun, 1.0) / self.tau
+        return RENEWALS * max(per_model / PAIRS_PER_MODEL, 1.0) ** MORE
 
     def turn(self, passed: Passed, adapted: Adapted) -> Turn:
         total = max(self.pairs - passed.begun, 1.0)
@@ -160,7 +169,7 @@ class ByData(Course):
         if now >= 1.0 or is_reached:
             over = adapted._replace(burn_in=passed.epoch, tilt=1.0 if self.is_to_s else adapted.tilt)
             return Turn(over, True, False, True, self._following(passed, total))
-        tilt = adapted.tilt * math.exp(self._rise(adapted.tilt, now, before, passed.renewals))
+        tilt = adapted.tilt * math.exp(self._rise(adapted.tilt, now, before, passed))
         passes = lambda parts: any(before < part <= now for part in parts)  # noqa: E731
         return Turn(
             adapted._replace(tilt=tilt),
@@ -170,13 +179,13 @@ class ByData(Course):
             self._following(passed, total),
         )
 
-    def _rise(self, tilt: float, now: float, before: float, renewals: float) -> float:
+    def _rise(self, tilt: float, now: float, before: float, passed: Passed) -> float:
         """The change of ln s."""
         if self.is_to_s:
             left, was_left = (max(1.0 - part / RISING, 0.0) for part in (now, before))
             return -math.log(tilt) * (1.0 - left / was_left) if was_left > 0 else -math.log(tilt)
         is_rising = self.loss is not None or now < RISING
-        return min(RATE * renewals, _FASTEST) if is_rising else 0.0
+        return min(passed.renewals / (2 * self.renewals(passed.begun)), _FASTEST) if is_rising else 0.0
 
     def _following(self, passed: Passed, total: float) -> tuple[int, ...]:
         """The next mark, if there is one: a piece of the data further."""

@@ -1,13 +1,13 @@
 """Where s begins, and how large moves are there, from loss differences of some small proposals at the start.
 
 A change of a share m of a model has loss differences of variance m v between examples, and means of mean m mu and
-variance m V between changes. At noise rho the penalty test reads b = s^2 m v / rho^2 examples; a renewal of a path, tau / m
-accepted moves, then takes tau s^2 v / (rho^2 a) pairs whatever m is, a the part that is accepted.
+variance m V between changes. At noise rho the penalty test reads b = s^2 m v / rho^2 examples; a renewal of a path,
+tau / m accepted moves, then takes tau s^2 v / (rho^2 a) pairs whatever m is, a the part that is accepted.
 
 - Untrained models begin at s^2 V = 1, where a change of all of a model just matters.
-- Trained ones begin at the s of which a renewal takes a given part of the budget, but not above 2 mu / V, where changes
-  of the models as they are leave their loss as it is: for normal means <exp(-s Delta)> = 1 there, as it is for paths that
-  have the law of s.
+- Trained ones begin at the s at which the budget is for so many renewals, see `trajens.sampling.course`, but not above
+  2 mu / V, where changes of the models as they are leave their loss as it is: for normal means <exp(-s Delta)> = 1
+  there, as it is for paths that have the law of s.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from trajens.acceptance.penalty import RHO_LARGEST
 from trajens.sampling.devices import Sampler
 from trajens.sampling.sampler import State
 from trajens.sampling.sizes import share_moved
-
-RENEWAL = 1 / 100
-"""Of the budget after the start, what a renewal of the path takes at the s that a trained start begins with."""
 
 _ACCEPTED = 0.23
 """2 Phi(-rho/2) at the rho of `RHO_LARGEST`."""
@@ -41,8 +38,8 @@ class Slopes(NamedTuple):
         return self.between_changes**-0.5
 
     def first_s_of_trained(self, pairs: float, tau: int) -> float:
-        """For trained ones, with so many pairs of losses per chain to go."""
-        affordable = (RENEWAL * pairs * RHO_LARGEST**2 * _ACCEPTED / (tau * self.between_examples)) ** 0.5
+        """For trained ones, with so many pairs of losses for a renewal."""
+        affordable = (pairs * RHO_LARGEST**2 * _ACCEPTED / (tau * self.between_examples)) ** 0.5
         balanced = 2 * self.mean / self.between_changes
         return float(min(affordable, balanced) if balanced > 0 else affordable)
 
