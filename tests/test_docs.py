@@ -12,7 +12,7 @@ from trajens.figures import FIGURES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-OPTIONAL = ("flax", "equinox")
+OPTIONAL = ("flax", "equinox", "optax", "sklearn", "torch")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -49,7 +49,7 @@ def hook(name):
 @pytest.mark.parametrize("code", list(sections()))
 def test_the_code_of_a_section_runs(code, tmp_path, monkeypatch):
     for package in OPTIONAL:
-        if re.search(rf"^import {package}\b", code, re.MULTILINE):
+        if re.search(rf"^(?:import|from) {package}\b", code, re.MULTILINE):
             pytest.importorskip(package, reason=f"{package} is not installed, and no dependency of trajens")
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "docs", "exec"), {"__name__": "docs"})

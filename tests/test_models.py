@@ -73,6 +73,36 @@ def test_mlp_is_its_definition(activation):
     np.testing.assert_allclose(model.apply(jnp.float32(theta), jnp.float32(x)), expected, rtol=2e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("model", [tj.models.cnn(), tj.models.mlp((3, 4, 2)), tj.models.linear(5)], ids=repr)
+def test_pack_is_the_inverse_of_unpack(model):
+    theta = model.init(1) + RNG.standard_normal(model.dim, np.float32)
+    packed = model.pack(model.unpack(jnp.asarray(theta)))
+    assert packed.dtype == np.float32
+    np.testing.assert_array_equal(packed, theta)
+    again = model.pack((np.asarray(w, np.float64).tolist(), b) for w, b in model.unpack(theta))
+    np.testing.assert_array_equal(again, theta)
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (
+            [(np.ones((2, 3)), np.ones(2))],
+            r"layer 0 must have weights \(3, 2\) and biases \(2,\), got \(2, 3\) and \(2,\)",
+        ),
+        ([(np.ones((3, 2)), np.ones(3))], "layer 0"),
+        ([(np.ones((3, 2)), np.ones(2))] * 2, "1 pairs, got 2"),
+        ([np.ones((3, 2))], "sequence of pairs"),
+        (3, "sequence of pairs"),
+        ([(np.full((3, 2), np.nan), np.ones(2))], "weights 0 must be finite"),
+        ([(np.ones((3, 2)), ["a", "b"])], "biases 0 must be an array of numbers"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_in_a_sentence(parts, words):
+    with pytest.raises(tj.InputError, match=words):
+        tj.models.mlp((3, 2)).pack(parts)
+
+
 def test_linear_squared_loss_is_that_of_the_exact_perceptron():
     data = tj.datasets.perceptron(size=20, noise=0.2)
     problem = tj.models.linear(1).problem(data.x[:, :1], data.y, loss="squared")

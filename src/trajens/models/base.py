@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.errors import choice, integer, require
+from trajens.errors import choice, integer, pairs_of, require
 from trajens.kernels import Kernel
 from trajens.losses import LOSSES, Batch
 from trajens.precision import as_single, numbers
@@ -95,6 +96,30 @@ class Model(ABC):
             parts.append((theta[start:middle].reshape(layer.shape), theta[middle:stop]))
             start = stop
         return parts
+
+    def pack(self, parts: Iterable[tuple[Any, Any]]) -> np.ndarray:
+        """Weights and biases of every layer as one flat vector (dim,), the inverse of `unpack`.
+
+        Parameters
+        ----------
+        parts : sequence of pairs (weights, biases)
+            One pair per layer, in the order and with the shapes of `layers`: the last axis of weights is the output.
+            PyTorch has it first: pass ``weight.T`` of a dense layer.
+        """
+        shapes = [layer.shape for layer in self.layers]
+        advice = f"give weights and biases for each of {len(shapes)} layers"
+        given = pairs_of("parts", parts, advice)
+        require(len(given) == len(shapes), f"parts must be {len(shapes)} pairs, got {len(given)}; {advice}.")
+        vectors = []
+        for number, (shape, (weights, biases)) in enumerate(zip(shapes, given, strict=True)):
+            w, b = as_single(f"weights {number}", weights), as_single(f"biases {number}", biases)
+            require(
+                w.shape == shape and b.shape == shape[-1:],
+                f"layer {number} must have weights {shape} and biases {shape[-1:]}, got {w.shape} and {b.shape}; the "
+                "last axis of weights is the output, transpose those that have it first.",
+            )
+            vectors += [w.ravel(), b]
+        return np.concatenate(vectors).astype(np.float32)
 
     def problem(self, x: Any, y: Any, loss: str = "cross-entropy") -> Problem:
         """Mean `loss` of the model on inputs x (N, ...) and labels y (N,) as a `Problem`.
