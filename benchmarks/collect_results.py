@@ -48,7 +48,7 @@ def collect(run: Path, out: Path, commit: str, is_evaluated: bool, is_half: bool
     out.mkdir(parents=True, exist_ok=True)
     stored, experiment = tj.StoredRun(run), Experiment.load(run)
     # What it started from is not collected.
-    (out / CONFIG).write_text(replace(experiment.config, initial=None).to_toml())
+    (out / CONFIG).write_text(replace(experiment.config, start=None).to_toml())
     write_thinned(stored, out)
     about = {
         "commit": commit,

@@ -13,6 +13,10 @@ class InputError(ValueError):
     """Bad input, found before anything was compiled."""
 
 
+class Stopped(Exception):
+    """A run was stopped before there was one to return: in its start."""
+
+
 class StorageError(OSError):
     """A file that could not be written; what was saved before is intact."""
 

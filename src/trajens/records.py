@@ -57,6 +57,7 @@ def summarise(records: Records, burn_in: int, reasons: tuple[str, ...]) -> dict[
         "data_measured": since("data_measured"),
         "data_audited": since("data_audited"),
         **_tilt(records, is_after),
+        "move_size": mean("move_size") if "move_size" in records else float("nan"),
         "weight_rms": float(records["weight_rms"][:, -1].mean()),
         "reasons": {reason: int(records[reason][:, is_after].sum()) for reason in reasons},
         "chains": int(losses.size),
@@ -64,13 +65,18 @@ def summarise(records: Records, burn_in: int, reasons: tuple[str, ...]) -> dict[
 
 
 def _tilt(records: Records, is_after: np.ndarray) -> dict[str, float]:
-    """The error of s over all audits, each chain and record one sample of it; NaN where there were none."""
+    """The error of s over all audits, each chain and record one sample of it; NaN where there were none.
+
+    A single sample has the standard error of its own proposals.
+    """
     beta = error = float("nan")
     weight = _tilt_weight(records, is_after)
     if weight.sum() > 0:
         found = np.where(weight > 0, records["tilt_error"][:, is_after], 0.0)
         beta = float((weight * found).sum() / weight.sum())
-        if (weight > 0).sum() > 1:
+        if (weight > 0).sum() == 1 and "tilt_stderr" in records:
+            error = float(records["tilt_stderr"][:, is_after][weight > 0][0])
+        elif (weight > 0).sum() > 1:
             error = float(np.sqrt(((weight * (found - beta)) ** 2).sum()) / weight.sum())
     s = float(records["s"][:, is_after].mean())
     return {"tilt_error": beta, "tilt_error_stderr": error, "s_effective": s * (1 + beta)}

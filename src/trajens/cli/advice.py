@@ -23,8 +23,11 @@ def advice(run: Run, out: object = None) -> str:
     out : path, optional
         Its directory.
     """
-    records = {name: values[:, run.records["epoch"][0] > run.settings.burn_in] for name, values in run.records.items()}
+    records = {name: values[:, run.records["epoch"][0] > run.burn_in] for name, values in run.records.items()}
+    is_by_data = run.settings.course is not None
     longer = "more --epochs" if out is None else f"trajens resume {out} --epochs {run.epochs}"
+    if is_by_data and out is None:
+        longer = "a larger --budget"
     acceptance = float(records["acceptance"].mean())
     if acceptance < _LOW_ACCEPTANCE:
         return f"acceptance is {acceptance:.2g}: a smaller --fraction changes less at a time and moves further"
@@ -34,6 +37,10 @@ def advice(run: Run, out: object = None) -> str:
         return "there are too few records after burn-in to say whether the loss still falls: ask for more --records"
     if _falls(records):
         return f"the loss still falls: go on with {longer}"
+    if is_by_data:
+        return (
+            "the loss has stopped falling at this s: a larger --budget takes both further, --chains average over starts"
+        )
     return "the loss has stopped falling: a larger --s takes it lower, and longer batches with it"
 
 

@@ -22,6 +22,8 @@ _LARGEST_EXACT_TAU = 1024
 
 def summary(run: Run, experiment: Experiment) -> dict[str, Any]:
     """The summary of a run; ``by_s`` has one for every group of chains when there are several s."""
+    if experiment.config.s is None:
+        return {**run.summary(), "s": float(run.s[0])}
     values, annealing = tilts(experiment.config.s)
     if annealing is not None:
         return {**run.summary(), "s": annealing[1]}
@@ -66,6 +68,11 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
         add("z = (measured - exact) / error", lambda g: f"{g['exact_z']:.2f}")
     if experiment.config.model is not None:
         add("labels", lambda g: experiment.labels)
+    if experiment.is_by_data:
+        add("start", lambda g: str(experiment.config.start))
+        add("examples drawn by", lambda g: experiment.config.scores or "losses")
+    if np.isfinite(groups[0]["move_size"]):
+        add("size of moves, tuned", lambda g: f"{g['move_size']:.3g}")
     add("acceptance", lambda g: f"{g['acceptance']:.3f}")
     add("mean batch", lambda g: f"{g['batch_size']:.1f} of {size}")
     add("data used", lambda g: f"{g['data_used']:,}")

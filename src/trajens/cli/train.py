@@ -6,7 +6,7 @@ import contextlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -16,8 +16,9 @@ from trajens.cli.devices import use_all_cores
 from trajens.cli.flags import with_options
 from trajens.cli.numbers import finite, whole
 from trajens.cli.signals import StopOnSignal
+from trajens.cli.streams import say
 from trajens.cli.summary import summary, table
-from trajens.errors import integer
+from trajens.errors import Stopped, integer
 from trajens.exit_codes import INTERRUPTED, STOPPED
 from trajens.experiments import Experiment, resolve
 from trajens.storage.stored import StoredRun
@@ -64,7 +65,15 @@ def train(
         typer.echo(chosen.to_toml(), nl=False)
         return
     use_all_cores()
-    _train(Experiment(chosen), out, False, chosen.epochs, as_json)
+    experiment = Experiment(chosen)
+    if chosen.minutes is not None:
+        experiment, speed = experiment.with_budget_for(chosen.minutes)
+        budget = experiment.config.budget
+        say(
+            f"trajens: {chosen.minutes:g} minutes are {budget:.2g} pairs of losses at {speed:.2g} a second; "
+            f"the same run again: --budget {budget:.2g}"
+        )
+    _train(experiment, out, False, chosen.epochs, as_json)
 
 
 def resume(
@@ -76,20 +85,20 @@ def resume(
     use_all_cores()
     stored = StoredRun(directory, falls_back=True)
     experiment = Experiment.load(stored)
-    planned = max(stored.last_epoch, int(experiment.config.epochs))
     more = integer("epochs", whole("epochs", epochs), 0, "give the number of epochs to add")
-    _train(experiment, directory, True, planned + more, as_json)
+    asked = experiment.config.epochs
+    _train(experiment, directory, True, more if asked is None else max(stored.last_epoch, asked) + more, as_json)
 
 
-def _train(experiment: Experiment, out: str | Path | None, is_resumed: bool, epochs: int, as_json: bool) -> None:
-    with StopOnSignal() as stop:
-        run = experiment.run(out, is_resumed, progress=True, stop=stop, epochs=epochs)
+def _train(experiment: Experiment, out: str | Path | None, is_resumed: bool, epochs: int | None, as_json: bool) -> None:
+    try:
+        with StopOnSignal() as stop:
+            run = experiment.run(out, is_resumed, progress=True, stop=stop, epochs=epochs)
+    except Stopped as stopped:
+        _leave_unfinished(str(stopped), out)
     if not run.is_complete:
-        saved = "nothing was saved without --out" if out is None else f"go on with: trajens resume {out}"
-        # The terminal may be gone.
-        with contextlib.suppress(OSError):
-            typer.echo(f"trajens: stopped after {run.epochs:,} of {epochs:,} epochs; {saved}", err=True)
-        raise typer.Exit(INTERRUPTED if out is None else STOPPED)
+        of_all = "" if experiment.is_by_data else f" of {epochs:,}"
+        _leave_unfinished(f"stopped after {run.epochs:,}{of_all} epochs", out)
     numbers = summary(run, experiment)
     if as_json:
         typer.echo(json.dumps(finite({**numbers, "settings": asdict(experiment.config)}), allow_nan=False))
@@ -101,3 +110,11 @@ def _train(experiment: Experiment, out: str | Path | None, is_resumed: bool, epo
             is_classifier = experiment.config.model is not None and experiment.model.outputs > 1
             following = f"; next: trajens evaluate {out}" if is_classifier else ""
             Console().print(f"written to {out}{following}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _leave_unfinished(what: str, out: str | Path | None) -> NoReturn:
+    saved = "nothing was saved without --out" if out is None else f"go on with: trajens resume {out}"
+    # The terminal may be gone.
+    with contextlib.suppress(OSError):
+        typer.echo(f"trajens: {what}; {saved}", err=True)
+    raise typer.Exit(INTERRUPTED if out is None else STOPPED)

@@ -16,7 +16,7 @@ from trajens.acceptance.base import minibatch_chunk
 from trajens.datasets import Label, Labelled, Reading
 from trajens.errors import InputError, integer, number, require
 from trajens.experiments.kinds import tilts
-from trajens.experiments.options import PROBLEMS, RENAMED, Config, resolve
+from trajens.experiments.options import EVEN, PROBLEMS, RENAMED, Config, resolve
 from trajens.models import Model
 from trajens.moves import CentreOfMass, Mixture, Move, Proposer, Segment, SingleSite
 from trajens.moves.base import usual_fraction
@@ -24,12 +24,13 @@ from trajens.problem import Problem
 from trajens.progress import Progress
 from trajens.run import Run, restored, sample
 from trajens.sampling.footprint import require_room_for_data, require_room_for_models
-from trajens.sampling.settings import Settings
+from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.scan import Checkerboard, Scan, scan_named
 from trajens.storage.directory import RunDirectory
 from trajens.storage.stored import StoredRun
 from trajens.subsample import MAX_SIZE
 from trajens.target import Target, path_length
+from trajens.training import BUDGET, RANDOM, pairs_per_second, prepared, train_prepared, usual_chunk
 
 _DIGITS = Reading("array", Label(None, tuple(range(10))), shape=(28, 28), is_bytes=True)
 _LINE = Reading("array", Label(), shape=(2,))
@@ -153,28 +154,58 @@ class Experiment:
         """What labels are taken for: ``classes (3)`` or ``numbers``."""
         return str(self.reading.label)
 
+    @property
+    def is_by_data(self) -> bool:
+        """Whether the run is as long as a budget, and chooses what was not said."""
+        return self.config.epochs is None
+
+    @cached_property
+    def _prepared(self) -> tuple[Target, Settings]:
+        """What is trained on a budget."""
+        config = self.config
+        budget = BUDGET if config.budget is None else config.budget
+        s = None if config.s is None else self._s_of(tilts(config.s)[0])
+        own = {"sigma": config.sigma, "prior": self._prior, "records": config.records}
+        return prepared(self.problem, config.tau, budget, s, config.until_loss, **own, **self._settings)
+
+    def _s_of(self, values: list[float]) -> Any:
+        """One number, or one for every chain."""
+        return values[0] if len(values) == 1 else np.repeat(values, self.chains // len(values))
+
+    @property
+    def _prior(self) -> Any:
+        return None if self.config.prior == "flat" else self.config.prior
+
     @cached_property
     def target(self) -> Target:
         """The tilted law of paths."""
+        if self.is_by_data:
+            return self._prepared[0]
         config = self.config
         values, annealing = tilts(config.s)
-        s: Any = values[0] if len(values) == 1 else np.repeat(values, self.chains // len(values))
+        s = self._s_of(values)
         if annealing is not None:
             s = schedule.exponential(*annealing, integer("anneal", config.anneal, 1, "give epochs"))
-        prior = None if config.prior == "flat" else config.prior
-        return Target(self.problem, config.tau, config.sigma, s, prior)
+        assert config.sigma is not None
+        return Target(self.problem, config.tau, config.sigma, s, self._prior)
 
     @property
     def chains(self) -> int:
         """All chains: `config.chains` for every value of s."""
-        return integer("chains", self.config.chains, 1, "use 1 or more independent chains") * len(
-            tilts(self.config.s)[0]
-        )
+        several = 1 if self.config.s is None else len(tilts(self.config.s)[0])
+        return integer("chains", self.config.chains, 1, "use 1 or more independent chains") * several
 
     @property
-    def fraction(self) -> float:
-        """Share of the parameters that is redrawn."""
-        return usual_fraction(self.problem.dim) if self.config.fraction is None else self.config.fraction
+    def is_tuned(self) -> bool:
+        """Whether moves tune their sizes."""
+        return self.is_by_data if self.config.tune is None else self.config.tune
+
+    @property
+    def fraction(self) -> float | None:
+        """Share of the parameters that is redrawn; None where that is tuned."""
+        if self.config.fraction is None and not self.is_tuned:
+            return usual_fraction(self.problem.dim)
+        return self.config.fraction
 
     @property
     def move(self) -> Proposer:
@@ -209,7 +240,8 @@ class Experiment:
             integer("chunk", config.chunk, 2, f"there are {size} examples, leave it out for the usual number", size)
         if name in ("barker", "metropolis"):
             return Barker(config.chunk) if name == "barker" else Metropolis(config.chunk)
-        chunk = minibatch_chunk(config.chunk, size)
+        usual = usual_chunk(size, self.chains * config.tau) if self.is_by_data else None
+        chunk = minibatch_chunk(usual if config.chunk is None else config.chunk, size)
         if name == "paper":
             return paper_test(chunk)
         if name == "penalty":
@@ -230,7 +262,7 @@ class Experiment:
     @property
     def initial(self) -> np.ndarray | None:
         """The last paths of the run to start from."""
-        return None if self.config.initial is None else StoredRun(self.config.initial).paths
+        return None if self.config.start in (None, RANDOM) else StoredRun(self.config.start).paths
 
     def run(
         self,
@@ -251,15 +283,22 @@ class Experiment:
         progress, stop
             As for `sample`.
         epochs : int, optional
-            Other than those of the options.
+            Other than those of the options; for a run by data, those to add to it.
         """
         config = self.config
         directory = None if out is None else RunDirectory(out, resume, config.checkpoint_seconds, self._written)
         # A run that was begun has no need of what it started from.
         is_begun = directory is not None and resume and directory.stored.has_checkpoint
+        if self.is_by_data:
+            start = RANDOM if is_begun else config.start
+            run = train_prepared(*self._prepared, start, progress=progress, out=directory, stop=stop)
+            return run.extend(epochs, progress=progress, stop=stop) if epochs and run.is_complete else run
+        epochs = config.epochs if epochs is None else epochs
+        assert epochs is not None
+        assert config.records is not None
         return sample(
             self.target,
-            config.epochs if epochs is None else epochs,
+            epochs,
             burn_in=config.burn_in,
             initial=None if is_begun else self.initial,
             records=config.records,
@@ -272,8 +311,11 @@ class Experiment:
     def restored(self, out: str | Path) -> Run:
         """The run in a directory as it stands; nothing is changed there."""
         directory = RunDirectory(out, True)
-        settings = Settings(burn_in=directory.stored.burn_in, **self._settings).checked(self.target)
-        run = restored(self.target, settings, directory)
+        if self.is_by_data:
+            run = restored(*self._prepared, directory)
+        else:
+            settings = Settings(burn_in=directory.stored.burn_in, **self._settings).checked(self.target)
+            run = restored(self.target, settings, directory)
         if run is None:
             raise InputError(f"'{out}' must hold a checkpoint, got none; is it the directory of a run?")
         return run
@@ -290,13 +332,32 @@ class Experiment:
             "scan": self.scan,
             "keep_paths": bool(config.keep_paths),
             "ahead": config.ahead,
+            "scores": self._scores,
+            "tune": self.is_tuned,
         }
+
+    @property
+    def _scores(self) -> str | None:
+        """How examples are drawn."""
+        usual = BY_LOSSES if self.is_by_data else EVEN
+        scores = usual if self.config.scores is None else self.config.scores
+        return None if scores == EVEN or self.acceptance.takes_all_data else scores
+
+    def with_budget_for(self, minutes: float) -> tuple[Experiment, float]:
+        """The same on a budget for about so many minutes on this machine, and the pairs of losses it does a second."""
+        minutes = number("minutes", minutes, "try 2", above=0.0)
+        speed = pairs_per_second(*self._prepared, self.config.start)
+        budget = float(f"{60 * minutes * speed:.2g}")
+        return Experiment(replace(self.config, minutes=None, budget=budget)), speed
 
     @property
     def _written(self) -> str:
         """The options as a run writes them down: with all that the library or the data would decide."""
         config, acceptance = self.config, self.acceptance
-        known: dict[str, Any] = {"fraction": self.fraction}
+        known: dict[str, Any] = {"fraction": self.fraction, "tune": self.is_tuned or None}
+        if self.is_by_data:
+            known |= {"sigma": self.target.sigma, "tune": self.is_tuned}
+        known["scores"] = self._scores
         if not acceptance.takes_all_data:
             known["chunk"] = acceptance.chunk_size(self.problem.size)
         if isinstance(acceptance, (Penalty, MinibatchBarker)) and config.acceptance != "paper":

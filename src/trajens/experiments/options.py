@@ -26,9 +26,11 @@ from trajens.models.base import PRIOR
 from trajens.moves import SingleSite
 from trajens.moves.base import FEW_PARAMETERS, FRACTION_OF_MANY
 from trajens.sampling.marks import RECORDS
-from trajens.sampling.settings import Settings, default_burn_in
+from trajens.sampling.settings import BY_LOSSES, Settings, default_burn_in
 from trajens.scan import SCANS, Checkerboard
 from trajens.storage.directory import CHECKPOINT_SECONDS
+from trajens.training import BUDGET, EVOLUTION, RANDOM, STEPS_OF_SIGMA, TAU
+from trajens.training import RECORDS as RECORDS_BY_DATA
 
 PROBLEMS = ("perceptron", "mnist")
 ACCEPTANCE_TESTS = ("penalty", "minibatch-barker", "paper", "barker", "metropolis")
@@ -36,7 +38,10 @@ MISSING_VALUES = ("refuse", "mean")
 OF_FILES = ("label", "missing", "standardise", "reading")
 """Options about how a file is read."""
 HIDDEN = 32
-RENAMED = {"test": "acceptance", "start": "initial"}
+FIXED_S = 50.0
+EVEN = "even"
+SCORES, STARTS = (BY_LOSSES, EVEN), (EVOLUTION, RANDOM)
+RENAMED = {"test": "acceptance", "initial": "start"}
 """Old name -> name of an option; the old ones are understood in this version."""
 
 
@@ -128,18 +133,31 @@ class Config:
     data_seed: int | None = _option(
         None, kinds.whole, "Problem", "Seed of the perceptron's data.", perceptron=0, only="perceptron"
     )
-    tau: int = _option(8, kinds.whole, "Target", "Models in a path.")
+    tau: int = _option(TAU, kinds.whole, "Target", "Models in a path.", perceptron=8)
     s: Any = _option(
-        50.0,
+        None,
         kinds.tilt,
         "Target",
-        "Tilt towards low loss; multiplies the mean loss. A number, several (5,10,20, --chains each), or an annealing "
-        "(60:1000).",
+        "Tilt towards low loss; multiplies the mean loss. A number, several (5,10,20, --chains each), or with --epochs "
+        "an annealing (60:1000).",
         "S",
+        shown=f"what the budget allows; with --epochs {FIXED_S:g}",
         perceptron=20.0,
     )
-    anneal: int | None = _option(None, kinds.whole, "Target", "Epochs during which s is annealed.", shown="burn-in")
-    sigma: float = _option(0.05, kinds.real, "Target", "Standard deviation of a step between models.", perceptron=0.1)
+    until_loss: float | None = _option(
+        None, kinds.real, "Target", "Raise s until the loss per model is not above this.", "X"
+    )
+    anneal: int | None = _option(
+        None, kinds.whole, "Target", "Epochs during which s is annealed.", shown="with --epochs burn-in"
+    )
+    sigma: float | None = _option(
+        None,
+        kinds.real,
+        "Target",
+        "Standard deviation of a step between models.",
+        shown=f"1/{STEPS_OF_SIGMA:g} of the prior",
+        perceptron=0.1,
+    )
     prior: Any = _option(
         None,
         kinds.prior,
@@ -153,9 +171,12 @@ class Config:
         kinds.real,
         "Moves",
         "Share of the parameters that is redrawn.",
-        shown=f"all of up to {FEW_PARAMETERS}, {FRACTION_OF_MANY:g} of more",
+        shown=f"tuned; with --epochs all of up to {FEW_PARAMETERS}, {FRACTION_OF_MANY:g} of more",
     )
     refresh: float = _option(SingleSite.refresh, kinds.real, "Moves", "How much of them; 1 keeps nothing.")
+    tune: bool | None = _option(
+        None, kinds.switch, "Moves", "Tune the size of moves in burn-in.", shown="tune; with --epochs no-tune"
+    )
     segment: int | None = _option(None, kinds.whole, "Moves", "Redraw N neighbouring models at a time.", shown="one")
     centre_of_mass: float | None = _option(
         None, kinds.real, "Moves", "Also shift whole paths by this width, once per tau other moves."
@@ -196,20 +217,57 @@ class Config:
         kinds.switch,
         "Acceptance",
         "One batch size for all models of a path, which pays on a GPU.",
-        shown="no-pool",
+        shown="pool; with --epochs no-pool",
+    )
+    scores: str | None = _name(
+        None, SCORES, "Acceptance", "How examples are drawn", shown=f"{BY_LOSSES}; with --epochs {EVEN}"
     )
     ahead: int = _option(
         Settings.ahead, kinds.whole, "Acceptance", "Chunks evaluated at once; 4 to 8 pays on a GPU with few lanes."
     )
-    epochs: int = _option(100_000, kinds.whole, "Run", "Proposals per chain, burn-in included.", perceptron=200_000)
-    burn_in: int | None = _option(None, kinds.whole, "Run", "Epochs left out of averages.", shown="a fifth")
-    chains: int = _option(Settings.chains, kinds.whole, "Run", "Independent chains.", perceptron=64)
-    records: int = _option(RECORDS, kinds.whole, "Run", "How often the loss is measured.")
+    budget: float | None = _option(
+        None,
+        kinds.real,
+        "Run",
+        "Pairs of losses that a run takes, all chains and the start included; all else chooses itself.",
+        shown=f"{BUDGET:g}",
+        only="network",
+    )
+    minutes: float | None = _option(
+        None, kinds.real, "Run", "A budget for about so long on this machine, which is measured.", only="network"
+    )
+    epochs: int | None = _option(
+        None,
+        kinds.whole,
+        "Run",
+        "Proposals per chain, burn-in included, in place of a budget: then nothing chooses itself.",
+        perceptron=200_000,
+    )
+    burn_in: int | None = _option(
+        None, kinds.whole, "Run", "Epochs left out of averages.", shown="with --epochs a fifth"
+    )
+    chains: int | None = _option(
+        None, kinds.whole, "Run", "Independent chains.", shown=f"1; with --epochs {Settings.chains}", perceptron=64
+    )
+    records: int | None = _option(
+        None,
+        kinds.whole,
+        "Run",
+        "How often the loss is measured.",
+        shown=f"{RECORDS_BY_DATA}; with --epochs {RECORDS}",
+    )
     keep_paths: bool | None = _option(
         None, kinds.switch, "Run", "Keep the paths at every record, in DIR/history.bin.", shown="no-keep-paths"
     )
     seed: int = _option(Settings.seed, kinds.whole, "Run", "Seed of the sampling.")
-    initial: str | None = _option(None, kinds.text, "Run", "Start from the last paths of another run.", "DIR")
+    start: str | None = _option(
+        None,
+        kinds.text,
+        "Run",
+        f"Where paths start: {EVOLUTION} (a strategy without gradients), {RANDOM}, or the last paths of another run.",
+        "NAME|DIR",
+        shown=f"{EVOLUTION}; with --epochs {RANDOM}",
+    )
     checkpoint_seconds: float = _option(CHECKPOINT_SECONDS, kinds.real, "Run", "Time between checkpoints.")
 
     def to_toml(self) -> str:
@@ -231,8 +289,8 @@ def resolve(*layers: dict[str, Any]) -> Config:
     require(not unknown, f"options must be among {', '.join(OPTIONS)}, got {', '.join(unknown)}; check the spelling.")
     chosen = {name: OPTIONS[name].kind(name, value) for name, value in chosen.items()}
     problem = chosen["problem"] = _problem(chosen)
-    if "initial" in chosen:
-        chosen["initial"] = os.path.realpath(chosen["initial"])
+    if chosen.get("start", RANDOM) not in STARTS:
+        chosen["start"] = os.path.realpath(chosen["start"])
     kind = "perceptron" if problem == "perceptron" else "network"
     for name, option in OPTIONS.items():
         require(
@@ -282,18 +340,7 @@ def _problem(chosen: dict[str, Any]) -> str:
 
 def _completed(config: Config) -> Config:
     """With the defaults that depend on other options."""
-    if config.burn_in is None:
-        fifth = default_burn_in(integer("epochs", config.epochs, 1, "one epoch is a proposal"))
-        # Averages begin when s has stopped to rise, unless it rises to the end.
-        rise = config.anneal if config.anneal is not None and config.anneal < config.epochs else 0
-        config = replace(config, burn_in=max(fifth, rise))
-    _, annealing = kinds.tilts(config.s)
-    require(
-        annealing is not None or config.anneal is None,
-        f"anneal must be left out with a fixed s, got {config.anneal}; write s as 60:1000 to anneal.",
-    )
-    if annealing is not None and config.anneal is None:
-        config = replace(config, anneal=max(1, config.burn_in or 0))
+    config = _by_data(config) if config.epochs is None else _by_epochs(config)
     if config.model == "mlp" and config.hidden is None and config.sizes is None:
         config = replace(config, hidden=[HIDDEN])
     of_files = [name for name in OF_FILES if getattr(config, name) is not None]
@@ -305,6 +352,66 @@ def _completed(config: Config) -> Config:
         config.model == "mlp" or (config.hidden is None and config.activation is None),
         f"hidden and activation must be left out with --model {config.model}; use --model mlp to choose them.",
     )
+    return config
+
+
+def _by_data(config: Config) -> Config:
+    """A run that is as long as its budget, and chooses the rest."""
+    for name in ("anneal", "burn_in"):
+        value = getattr(config, name)
+        require(
+            value is None, f"{name} must be left out without --epochs, got {value}; the run chooses it by its data."
+        )
+    require(
+        config.minutes is None or config.budget is None,
+        f"budget must be left out with --minutes {config.minutes}, got {config.budget}; give one of them.",
+    )
+    require(
+        config.s is None or kinds.tilts(config.s)[1] is None,
+        f"s must be where it ends, got {config.s}; it rises by itself, or give --epochs.",
+    )
+    budget = BUDGET if config.budget is None and config.minutes is None else config.budget
+    return _with_defaults(
+        config, budget=budget, chains=1, records=RECORDS_BY_DATA, start=EVOLUTION, pool=_pools(config)
+    )
+
+
+def _pools(config: Config) -> bool | None:
+    return True if config.acceptance == "penalty" else None
+
+
+def _by_epochs(config: Config) -> Config:
+    """A run of fixed length, of which everything is said."""
+    for name in ("budget", "minutes", "until_loss"):
+        value = getattr(config, name)
+        require(value is None, f"{name} must be left out with --epochs {config.epochs}, got {value}; give one of them.")
+    require(
+        config.start != EVOLUTION,
+        f"start must be {RANDOM} or the directory of a run with --epochs, got {EVOLUTION}; give a --budget instead.",
+    )
+    return _with_annealing(
+        _with_defaults(config, s=FIXED_S, chains=Settings.chains, records=RECORDS, sigma=PRIOR / STEPS_OF_SIGMA)
+    )
+
+
+def _with_defaults(config: Config, **defaults: Any) -> Config:
+    return replace(config, **{name: value for name, value in defaults.items() if getattr(config, name) is None})
+
+
+def _with_annealing(config: Config) -> Config:
+    if config.burn_in is None:
+        epochs = integer("epochs", config.epochs, 1, "one epoch is a proposal")
+        fifth = default_burn_in(epochs)
+        # Averages begin when s has stopped to rise, unless it rises to the end.
+        rise = config.anneal if config.anneal is not None and config.anneal < epochs else 0
+        config = replace(config, burn_in=max(fifth, rise))
+    _, annealing = kinds.tilts(config.s)
+    require(
+        annealing is not None or config.anneal is None,
+        f"anneal must be left out with a fixed s, got {config.anneal}; write s as 60:1000 to anneal.",
+    )
+    if annealing is not None and config.anneal is None:
+        config = replace(config, anneal=max(1, config.burn_in or 0))
     return config
 
 

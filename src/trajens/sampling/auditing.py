@@ -255,7 +255,12 @@ class Auditor:
         terms = balance(_acceptances(self._sampler, seen, rng))
         chains = self._sampler.settings.chains
         error, weight = (np.bincount(seen.chain, column, chains) for column in terms)
-        return Terms(np.where(weight > 0, error / np.where(weight > 0, weight, 1.0), np.nan), weight, evaluations)
+        beta = np.where(weight > 0, error / np.where(weight > 0, weight, 1.0), np.nan)
+        residuals = terms[0] - beta[seen.chain] * terms[1]
+        scatter = np.bincount(seen.chain, residuals**2, chains) ** 0.5
+        return Terms(
+            beta, np.where(weight > 0, scatter / np.where(weight > 0, weight, 1.0), np.nan), weight, evaluations
+        )
 
 
 @single

@@ -74,26 +74,40 @@ class _Means(NamedTuple):
     square: jax.Array
 
 
-Watch = Callable[[int, float], bool]
-"""Told after every call: generations done, and the loss of the models of the last; True stops."""
+class Evolving(NamedTuple):
+    """Strategies on their way: generations done, the model and the moments of Adam of every chain (chains, dim)."""
+
+    done: int
+    model: np.ndarray
+    slope: np.ndarray
+    square: np.ndarray
+
+    @staticmethod
+    def of(models: np.ndarray) -> Evolving:
+        """Before the first generation."""
+        models = np.asarray(models, np.float32)
+        return Evolving(0, models, np.zeros_like(models), np.zeros_like(models))
+
+
+Watch = Callable[[Evolving, float], bool]
+"""Told after every call: where the strategies stand, and the loss of the last generation; True stops."""
 
 
 @single
 def evolved(
-    problem: Problem, key: Key, models: np.ndarray, generations: int, how: Evolution, watch: Watch | None = None
-) -> np.ndarray:
-    """Models (chains, dim) after so many generations from `models`, one independent strategy per chain."""
-    zero = jnp.zeros(models.shape, jnp.float32)
-    means, done = _Means(jnp.asarray(models, jnp.float32), zero, zero), 0
+    problem: Problem, key: Key, begin: Evolving, generations: int, how: Evolution, watch: Watch | None = None
+) -> Evolving:
+    """Strategies after so many generations in all, one independent of the others per chain."""
+    now = begin
     examples = min(how.examples, problem.size)
     compiled: Any = (problem.loss, problem.size, how.pairs, examples)
-    while done < generations:
-        span = np.array([done, min(done + _GENERATIONS, generations), generations], np.int32)
-        means, loss = _generations(*compiled, problem.data, key, means, span, _course(how))
-        done = int(span[1])
-        if watch is not None and watch(done, float(loss)):
+    while now.done < generations:
+        span = np.array([now.done, min(now.done + _GENERATIONS, generations), generations], np.int32)
+        means, loss = _generations(*compiled, problem.data, key, _Means(*map(jnp.asarray, now[1:])), span, _course(how))
+        now = Evolving(int(span[1]), *(np.asarray(leaf) for leaf in means))
+        if watch is not None and watch(now, float(loss)):
             break
-    return np.asarray(means.model)
+    return now
 
 
 def _course(how: Evolution) -> np.ndarray:

@@ -27,6 +27,7 @@ NAMES = (
     "data_measured",
     "data_audited",
     "tilt_error",
+    "tilt_stderr",
     "tilt_weight",
     "weight_rms",
     "move_size",
@@ -36,9 +37,10 @@ NAMES = (
 
 
 class Terms(NamedTuple):
-    """An audit of every chain: its error of s, the weight of that, and the evaluations it took of each."""
+    """An audit of every chain: its error of s, its standard error and weight, and the evaluations it took of each."""
 
     tilt_error: np.ndarray
+    tilt_stderr: np.ndarray
     tilt_weight: np.ndarray
     evaluations: int
 
@@ -111,6 +113,7 @@ def record(
         "data_measured": np.full(chains, evaluations) + used.measured,
         "data_audited": np.full(chains, 0 if audited is None else audited.evaluations) + used.audited,
         "tilt_error": np.full(chains, np.nan) if audited is None else audited.tilt_error,
+        "tilt_stderr": np.full(chains, np.nan) if audited is None else audited.tilt_stderr,
         "tilt_weight": np.zeros(chains) if audited is None else audited.tilt_weight,
         "weight_rms": measured.weight_rms,
         "move_size": sizes,

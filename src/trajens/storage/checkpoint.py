@@ -27,12 +27,17 @@ _DIGEST = "sha256"
 def save(folder: Path, epoch: int, arrays: Arrays) -> Path:
     """Write the checkpoint of `epoch`; those before the last two are removed once it is in place."""
     file = folder / _name(epoch)
-    everything: dict[str, Any] = {**arrays, _DIGEST: np.array(_digest(arrays))}
-    write_atomically(file, lambda stream: np.savez(stream, allow_pickle=False, **everything))
+    write(file, arrays)
     for old in checkpoints(folder)[_KEPT:]:
         with contextlib.suppress(OSError):
             old.unlink()
     return file
+
+
+def write(file: Path, arrays: Arrays) -> None:
+    """Write arrays with their sum, to be read by `load`."""
+    everything: dict[str, Any] = {**arrays, _DIGEST: np.array(_digest(arrays))}
+    write_atomically(file, lambda stream: np.savez(stream, allow_pickle=False, **everything))
 
 
 def checkpoints(folder: Path) -> list[Path]:

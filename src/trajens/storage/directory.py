@@ -6,6 +6,7 @@
     records.csv       one line per record and chain, only ever appended to (records.bin for thousands of chains)
     history.bin       the path of every chain at every record, where that is kept
     checkpoint-*.npz  the last two
+    start.npz         how far a start by evolution has come, until there is a checkpoint
     lock              held by the process that writes
 
 Checkpoints know the options, and sums over the records and paths that they count: what was changed is noticed.
@@ -29,14 +30,14 @@ from trajens.files import Lock, append, flush, remove_leftovers, storage_errors,
 from trajens.records import Records
 from trajens.sampling.sampler import State
 from trajens.storage import checkpoint
-from trajens.storage.identity import machine
+from trajens.storage.identity import machine, require_same
 from trajens.storage.standing import Standing, paths_of
 from trajens.storage.stored import HISTORY, IDENTITY, OPTIONS, SESSIONS, StoredRun
 from trajens.storage.sums import Sum
 from trajens.storage.witness import Witness
 from trajens.storage.written import CONFIG, PLAN, noted, plan_text, read_toml
 
-_LOCK = "lock"
+_LOCK, START = "lock", "start.npz"
 _MADE_WITH = ("jax", "numpy", "python", "system", "devices", "loss_kernel")
 CHECKPOINT_SECONDS = 5.0
 _COST = 20.0
@@ -165,6 +166,27 @@ class RunDirectory:
         self._epoch = standing.epoch
         return standing, stored.records_until(standing.recorded)
 
+    def keep_start(self, arrays: checkpoint.Arrays, identity: dict[str, Any]) -> None:
+        """Write down how far a start has come, before there is a run; the first checkpoint takes its place."""
+        self._require_lock()
+        if self._config is not None and not (self.path / CONFIG).is_file():
+            write_atomically(self.path / CONFIG, self._config.encode())
+        checkpoint.write(self.path / START, {**arrays, IDENTITY: np.array(json.dumps(identity))})
+        self._saved = time.monotonic()
+
+    def kept_start(self, identity: dict[str, Any]) -> checkpoint.Arrays | None:
+        """How far the start had come that was written down, of a run with this identity; None where there is none."""
+        file = self.path / START
+        if not self.resume or not file.is_file():
+            return None
+        try:
+            arrays = checkpoint.load(file)
+        except Exception as error:  # whatever an archive of arbitrary bytes makes its reader raise
+            warnings.warn(f"the start in '{file}' is damaged ({error}); it is made again.", stacklevel=2)
+            return None
+        require_same(json.loads(str(arrays.pop(IDENTITY))), identity, self.path)
+        return arrays
+
     def begin(self, standing: Standing, identity: dict[str, Any], witness: Witness | None = None) -> None:
         """Note who goes on from where, and forget what comes after."""
         stored = self.stored
@@ -191,6 +213,7 @@ class RunDirectory:
         if not stored.has_checkpoint or len(standing.marks) > len(stored.arrays["marks"]):
             # From here on a directory without one has lost it, and one that knows less has lost the extension.
             self.save(standing)
+            (self.path / START).unlink(missing_ok=True)
         # The first one compiled the witness, and says nothing of what others take.
         self._saved, self._cost = time.monotonic(), 0.0
 
