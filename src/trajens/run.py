@@ -59,8 +59,8 @@ class Run:
         and over the epochs since the record before: ``loss_deciding`` (the paper's estimate), ``acceptance``,
         ``batch_size``; ``data_used``, ``data_measured`` and ``data_audited`` (examples times models evaluated so far,
         to decide, measure and audit); ``tilt_error`` (the audited error of s, NaN where there was no audit), its
-        standard error ``tilt_stderr`` and ``tilt_weight`` (its weight); ``move_size`` of tuned moves; ``weight_rms`` (at that epoch), ``s``, the counts of every reason for a decision,
-        and the records of one's own.
+        standard error ``tilt_stderr`` and weight ``tilt_weight``; ``weight_rms`` (at that epoch), ``move_size`` (of
+        tuned moves, else NaN), ``s``, the counts of every reason for a decision, and the records of one's own.
     """
 
     target: Target

@@ -38,9 +38,7 @@ def advice(run: Run, out: object = None) -> str:
     if _falls(records):
         return f"the loss still falls: go on with {longer}"
     if is_by_data:
-        return (
-            "the loss has stopped falling at this s: a larger --budget takes both further, --chains average over starts"
-        )
+        return "the loss has stopped falling at this s: a larger --budget takes it lower, more --chains vote better"
     return "the loss has stopped falling: a larger --s takes it lower, and longer batches with it"
 
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.acceptance import AcceptanceTest
-from trajens.acceptance.audit import ORDERS, Acceptances, Looked, acceptances, balance
+from trajens.acceptance.audit import ORDERS, Acceptances, Balance, Looked, acceptances, balance
 from trajens.moves.base import Site
 from trajens.precision import single
 from trajens.sampling.adapted import Adapted
@@ -254,13 +254,9 @@ class Auditor:
         """The regression of every chain."""
         terms = balance(_acceptances(self._sampler, seen, rng))
         chains = self._sampler.settings.chains
-        error, weight = (np.bincount(seen.chain, column, chains) for column in terms)
-        beta = np.where(weight > 0, error / np.where(weight > 0, weight, 1.0), np.nan)
-        residuals = terms[0] - beta[seen.chain] * terms[1]
-        scatter = np.bincount(seen.chain, residuals**2, chains) ** 0.5
-        return Terms(
-            beta, np.where(weight > 0, scatter / np.where(weight > 0, weight, 1.0), np.nan), weight, evaluations
-        )
+        of_chains = [Balance(*(column[seen.chain == chain] for column in terms)) for chain in range(chains)]
+        beta, error = np.array([one.slope() for one in of_chains]).T
+        return Terms(beta, error, np.array([one.weight.sum() for one in of_chains]), evaluations)
 
 
 @single
