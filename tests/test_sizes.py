@@ -171,4 +171,4 @@ def test_a_tuned_refresh_keeps_the_variance_it_redraws():
     )
     # The variance that steps x' = kept x + drawn xi have for ever.
     assert drawn**2 / (1 - kept**2) == pytest.approx(1.0, rel=1e-5)
-    assert drawn == pytest.approx(size, rel=0.05)
+    assert drawn == pytest.approx(np.asarray(size), rel=0.05)
