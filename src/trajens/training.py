@@ -214,7 +214,7 @@ def _losses(problem: Problem, models: np.ndarray) -> np.ndarray:
 def _begun(sampler: Sampler, course: ByData, paths: np.ndarray | None, pairs: float, is_to_s: bool) -> Standing:
     """The standing before the first epoch: paths, a first s, sizes of moves that suit it."""
     state, adapted, program = sampler.init(paths), sampler.adapted, sampler.program
-    if sampler.settings.scores == BY_LOSSES:
+    if sampler.settings.is_scoring:
         adapted, _ = rescored(sampler, state, adapted, pairs)
         sampler.adapt(adapted)
     found = slopes(sampler, state)
