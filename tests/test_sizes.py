@@ -117,6 +117,14 @@ def test_of_a_mixture_only_what_nobody_has_fixed_is_tuned():
     assert (np.abs(proposed(1, small)) < np.abs(proposed(1, large))).all()
 
 
+@pytest.mark.parametrize("is_tuned", [True, False])
+def test_a_run_whose_moves_are_tuned_goes_on_as_such(tmp_path, is_tuned):
+    given = {"chains": CHAINS, "acceptance": tj.Metropolis(), "burn_in": 20, "records": 2}
+    tj.sample(TARGETS["few"], 40, tune=is_tuned, out=tmp_path / "a", **given)
+    with pytest.raises(tj.InputError, match="begun with tune"):
+        tj.sample(TARGETS["few"], 60, tune=not is_tuned, out=tj.RunDirectory(tmp_path / "a", resume=True), **given)
+
+
 def test_without_burn_in_nothing_is_tuned():
     sampler = tj.Sampler(TARGETS["few"], settings(burn_in=0))
     start = sampler.init()
