@@ -190,15 +190,22 @@ def _start(
 
     found = evolved(target.problem, jax.tree.map(np.asarray, random.key), models, generations, how, watch)
     is_better = _losses(target.problem, found) < _losses(target.problem, models)
-    return _constant(np.where(is_better[:, None], found, models), target, settings.chains), float(generations * pairs)
+    best = np.where(is_better[:, None], found, models)
+    return _repeated(best, target.tau), float(generations * pairs)
 
 
 def _constant(start: np.ndarray, target: Target, chains: int) -> np.ndarray:
     """One model, or one per chain, as paths that stay there; paths as they are."""
     dim = target.problem.dim
+    # As many models as a path has are a path.
     if start.shape in ((dim,), (chains, dim)) and start.shape != (target.tau, dim):
-        start = np.broadcast_to(start.reshape(-1, 1, dim), (chains, target.tau, dim))
+        return _repeated(np.broadcast_to(start, (chains, dim)), target.tau)
     return start
+
+
+def _repeated(models: np.ndarray, tau: int) -> np.ndarray:
+    """A path (tau, dim) for every one of `models` (chains, dim), all of which it is."""
+    return np.repeat(models[:, None], tau, axis=1)
 
 
 def _losses(problem: Problem, models: np.ndarray) -> np.ndarray:
