@@ -8,6 +8,7 @@ import pytest
 
 import trajens as tj
 from tests.monte_carlo import assert_agrees, assert_path_law
+from trajens.moves.base import FRACTION_OF_MANY
 
 pytestmark = pytest.mark.slow
 
@@ -95,16 +96,17 @@ def test_a_single_model_that_tuned_its_steps_has_the_exact_law():
 
 
 def test_many_parameters_of_which_a_tuned_share_is_redrawn_have_the_exact_law():
-    data = regression(34, 60)
-    exact = tj.exact.perceptron(data.x, data.y, 2, 0.3, 30.0)
-    history, losses, run = tuned(data, 2, 0.3, 30.0, epochs=8000)
-    assert (run.records["move_size"][:, -1] < 0.9).all()
+    data, prior = regression(34, 120), 0.8
+    exact = tj.exact.perceptron(data.x, data.y, 2, 0.5, 20.0, prior)
+    history, losses, run = tuned(data, 2, 0.5, 20.0, prior, epochs=3000)
+    assert (run.records["move_size"][:, -1] < FRACTION_OF_MANY).all()
     assert_agrees(losses.mean(1), exact.loss, "loss")
     assert_agrees((history - exact.mean).mean(1), 0.0, "mean")
 
 
 def test_training_to_a_given_s_samples_the_exact_law_there():
     data, s, sigma = tj.datasets.perceptron(noise=1.0), 60.0, 0.3
-    run = tj.train(data.problem(), tau=4, budget=2.5e5 * 448, s=s, sigma=sigma, chains=448, records=60)
+    run = tj.train(data.problem(), tau=4, budget=1.2e5 * 448, s=s, sigma=sigma, chains=448, records=60)
+    run = run.extend(1500, records=30)
     assert (run.s == s).all()
     assert_loss(run.summary(), tj.exact.perceptron(data.x, data.y, 4, sigma, s))
