@@ -142,8 +142,10 @@ def path_ensemble(task: Task, members: int, evaluations: float, seed: int) -> Tr
     run = tj.train(problem, tau=members, budget=pairs, seed=seed, start="evolution", out=None, progress=False)
     seconds = time.perf_counter() - begin
     counted = {name: float(run.records[name][:, -1].sum()) for name in ("data_used", "data_measured", "data_audited")}
+    # Decisions and audits are pairs; what is measured, and scored, is single losses.
+    used = 2 * (counted["data_used"] + counted["data_audited"]) + counted["data_measured"]
     return Trained(
-        run.paths[0], 2 * pairs, seconds, {"start": "evolution", "s": float(run.records["s"][0, -1]), **counted}
+        run.paths[0], round(used), seconds, {"start": "evolution", "s": float(run.records["s"][0, -1]), **counted}
     )
 
 

@@ -1,5 +1,7 @@
 """A data set with copies has the mean of the data, whatever the copies."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import trajens as tj
-from trajens.copies import COPIES, copies_of, counts_by
+from tests.small_run import StopAfter, again, assert_same, fresh
+from trajens.copies import COPIES, copies_of, counts_by, even_counts, scores_by_losses
+from trajens.sampling.course import ByEpochs
+from trajens.sampling.devices import Sampler
+from trajens.storage.checkpoint import checkpoints, load
 
 
 @given(arrays(np.float64, st.integers(1, 40), elements=st.floats(0, 1e6)))
@@ -36,24 +42,102 @@ def test_scores_that_are_none_are_refused(scores):
 DATA = tj.datasets.perceptron(size=150, noise=1.0)
 SCORES = np.where(np.arange(150) % 7 == 0, 20.0, np.linspace(0.0, 1.0, 150))
 """Strongly unequal, and nothing that divides evenly."""
+TARGET = tj.Target(DATA.problem(), tau=4, sigma=0.3, s=40.0)
+ALL_COPIES = tj.Penalty(150, rho=1e-3, tolerance=None, stages=1)
+"""A test that asks for so little noise that it reads everything, from its first batch of four chunks on."""
+
+BURN_IN, EPOCHS, RECORDS = 2000, 2800, 14
+LEARNT = {"chains": 4, "burn_in": BURN_IN, "records": RECORDS, "acceptance": tj.Penalty(16), "scores": "losses"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "test",
-    [
-        tj.Penalty(16),
-        tj.Penalty(16, rho=1.0, tolerance=None, stages=1),
-        tj.Penalty(600, rho=0.01, tolerance=None, stages=1),
-        tj.MinibatchBarker(16, rho=0.5),
-    ],
-    ids=["default", "one stage", "all copies", "barker"],
-)
-def test_weighted_minibatches_sample_the_exact_law(test):
-    target = tj.Target(DATA.problem(), tau=4, sigma=0.15, s=40.0)
-    exact = tj.exact.perceptron(DATA.x, DATA.y, 4, 0.15, 40.0)
-    settings = {"chains": 448, "burn_in": 400, "records": 40, "acceptance": test}
-    run = tj.sample(target, 2000, scores=SCORES, initial=exact.mean.astype(np.float32), **settings)
-    found = run.summary()
-    assert found["loss_stderr"] < 0.01 * exact.excess
-    assert abs(found["loss"] - exact.loss) < 0.01 * exact.excess + 3.5 * found["loss_stderr"]
+def test_all_copies_decide_as_all_data_do():
+    settings = tj.Settings(chains=4, burn_in=100, acceptance=ALL_COPIES, scores=SCORES)
+    copied, full = (
+        tj.Sampler(TARGET, how) for how in (settings, replace(settings, acceptance=tj.Metropolis(), scores=None))
+    )
+    start = np.ones(2)
+    (of_copies, counted), (of_data, all_data) = (s.advance(s.init(start), 400) for s in (copied, full))
+    assert (np.asarray(counted.examples) == 400 * COPIES * 150).all()
+    # The same proposals, the same random numbers, and the same mean loss difference but for rounding.
+    np.testing.assert_array_equal(of_copies.path, of_data.path)
+    np.testing.assert_array_equal(counted.accepted, all_data.accepted)
+    assert (np.asarray(counted.accepted) > 20).all()
+
+
+@pytest.fixture(scope="module")
+def learnt():
+    """A run whose scores are learnt, and the counts that it went on with after every record."""
+    counts, adapt = [], Sampler.adapt
+
+    def noted(self, to):
+        counts.append(to.counts)
+        adapt(self, to)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sampler, "adapt", noted)
+        run = tj.sample(TARGET, EPOCHS, **LEARNT)
+    # Before there are records, all are alike.
+    return run, counts[-len(run.marks) :], counts[: -len(run.marks)]
+
+
+def test_scores_by_losses_are_learnt_at_the_marks_of_the_course_and_frozen_after_burn_in(learnt):
+    run, counts, before = learnt
+    assert all((early == even_counts(150)).all() for early in before)
+    course = ByEpochs.over(run.marks, BURN_IN, None)
+    changed = [
+        int(mark)
+        for mark, old, new in zip(run.marks, [before[-1], *counts], counts, strict=False)
+        if (old != new).any()
+    ]
+    assert len(changed) > 2
+    assert set(changed) <= set(course.scoring)
+    # Early ones cost too much to be made.
+    assert changed == sorted(course.scoring)[-len(changed) :]
+    assert max(changed) < BURN_IN
+    assert (run.adapted.counts == counts[-1]).all()
+
+
+def test_scores_by_losses_prefer_examples_of_large_loss(learnt):
+    run = learnt[0]
+    theta = run.paths.mean((0, 1))
+    losses = 0.5 * (DATA.y - DATA.x @ theta) ** 2
+    order = np.argsort(losses)
+    counts = run.adapted.counts[order]
+    assert counts.sum() == COPIES * 150
+    assert counts[-15:].mean() > 2 * counts[:15].mean()
+
+
+def test_recorded_losses_are_those_of_the_data(learnt):
+    run = learnt[0]
+    residual = DATA.y - run.paths.astype(np.float64) @ DATA.x.T
+    np.testing.assert_allclose(run.records["loss"][:, -1], 0.5 * (residual**2).mean((1, 2)), rtol=1e-5)
+
+
+def test_learnt_scores_are_stored_and_a_run_stopped_anywhere_goes_on_with_them(learnt, tmp_path, small_blocks):
+    whole, out = learnt[0], tmp_path / "a"
+    run = tj.sample(TARGET, EPOCHS, out=fresh(out), stop=StopAfter(30), **LEARNT)
+    while not run.is_complete:
+        np.testing.assert_array_equal(load(checkpoints(out)[0])["counts"], run.adapted.counts)
+        run = tj.sample(TARGET, EPOCHS, out=again(out), stop=StopAfter(41), **LEARNT)
+    assert_same(whole, run)
+    np.testing.assert_array_equal(whole.adapted.counts, run.adapted.counts)
+
+
+@pytest.mark.parametrize("scores", [None, SCORES])
+def test_a_run_does_not_go_on_with_other_scores(tmp_path, scores):
+    sizes = {**LEARNT, "burn_in": 20, "records": 2}
+    tj.sample(TARGET, 40, out=tmp_path / "a", **sizes)
+    with pytest.raises(tj.InputError, match="begun with scores losses"):
+        tj.sample(TARGET, 40, out=again(tmp_path / "a"), **{**sizes, "scores": scores})
+
+
+def test_losses_become_scores_whatever_they_are():
+    np.testing.assert_allclose(scores_by_losses(np.array([0.0, 1.0, 4.0])), [0.0, 1.0, 2.0])
+    np.testing.assert_allclose(scores_by_losses(np.array([-1.0, 0.0, 3.0])), [0.0, 1.0, 2.0])
+    np.testing.assert_allclose(scores_by_losses(np.array([np.nan, 1.0, 4.0, np.inf])), [2.0, 1.0, 2.0, 2.0])
+    np.testing.assert_array_equal(scores_by_losses(np.full(3, np.nan)), np.ones(3))
+
+
+def test_a_test_that_takes_all_data_has_no_use_for_scores():
+    with pytest.raises(tj.InputError, match="scores must be left out for a test that takes all data"):
+        tj.sample(TARGET, 10, scores="losses", acceptance=tj.Metropolis())

@@ -3,7 +3,7 @@
 from trajens import acceptance, datasets, exact, losses, models, moves, randomness, schedule
 from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
 from trajens.ensemble import Ensemble
-from trajens.errors import InputError, StorageError
+from trajens.errors import InputError, Stopped, StorageError
 from trajens.losses import PairLoss
 from trajens.moves import CentreOfMass, Mixture, Move, Segment, SingleSite
 from trajens.problem import Problem
@@ -42,6 +42,7 @@ __all__ = [
     "Segment",
     "Settings",
     "SingleSite",
+    "Stopped",
     "StorageError",
     "StoredRun",
     "Target",

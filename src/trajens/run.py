@@ -29,7 +29,7 @@ from trajens.sampling.measure import examples_per_measurement
 from trajens.sampling.recording import record, total
 from trajens.sampling.sampler import State, state_like
 from trajens.sampling.scoring import rescored
-from trajens.sampling.settings import BY_LOSSES, Observable, Settings, default_burn_in
+from trajens.sampling.settings import Observable, Settings, default_burn_in
 from trajens.sampling.sizes import share_moved
 from trajens.scan import Scan
 from trajens.schedule import require_valid, settled
@@ -360,7 +360,7 @@ def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing
     )
     turn = course.turn(passed, now.adapted)
     adapted, evaluations = turn.adapted, examples * target.tau
-    if turn.is_scoring and sampler.settings.scores == BY_LOSSES:
+    if turn.is_scoring and sampler.settings.is_scoring:
         adapted, scored = rescored(sampler, now.state, adapted, so_far)
         evaluations += scored
     sampler.adapt(adapted)

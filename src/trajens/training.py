@@ -313,7 +313,7 @@ def _begun(sampler: Sampler, paths: np.ndarray | None, pairs: float) -> Standing
     state, adapted, program = sampler.init(paths), sampler.adapted, sampler.program
     course = sampler.settings.course
     assert isinstance(course, ByData)
-    if sampler.settings.scores == BY_LOSSES:
+    if sampler.settings.is_scoring:
         adapted, _ = rescored(sampler, state, adapted, pairs)
         sampler.adapt(adapted)
     found = slopes(sampler, state)

@@ -164,7 +164,8 @@ def partially_refreshed(old: jax.Array, mean: jax.Array, noise: jax.Array, refre
         kept = (1.0 - refresh**2) ** 0.5
     else:
         kept = jnp.sqrt(jnp.maximum(1.0 - refresh**2, _KEPT**2))
-        refresh = jnp.sqrt(1.0 - kept**2)
+        # Not 1 - kept^2, whose rounding is a part of a small refresh.
+        refresh = jnp.sqrt((1.0 - kept) * (1.0 + kept))
     # Nested, so that a compiler has no choice of roundings between device counts.
     return mean + kept * ((old - mean) + (refresh / kept) * noise)
 

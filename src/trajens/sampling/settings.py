@@ -139,6 +139,11 @@ class Settings:
         counts_by(scores)
         return scores
 
+    @property
+    def is_scoring(self) -> bool:
+        """Whether scores are learnt; given ones are an array."""
+        return isinstance(self.scores, str)
+
     def program(self, target: Target) -> Program:
         """All that is compiled in, for settings that are `checked`."""
         problem = target.problem

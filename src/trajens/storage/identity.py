@@ -54,9 +54,10 @@ def identity_of(target: Target, settings: Settings) -> dict[str, Any]:
         "scan": _named(settings.scan),
         "keep_paths": settings.keep_paths,
         "observe": list(settings.observe),
-        **({} if settings.scores is None else {"scores": _scores(settings.scores)}),
-        **({"tune": True} if settings.tune else {}),
-        **({} if settings.course is None else {"course": _named(settings.course)}),
+        # None where there is none of it, as in runs of before.
+        "scores": _scores(settings.scores),
+        "tune": settings.tune or None,
+        "course": _named(settings.course),
     }
 
 
@@ -106,7 +107,7 @@ def _named(part: Any) -> str | None:
 
 
 def _scores(scores: Any) -> Any:
-    return scores if isinstance(scores, str) else _checksum(scores)
+    return scores if scores is None or isinstance(scores, str) else _checksum(scores)
 
 
 def _checksum(data: Any) -> int:
