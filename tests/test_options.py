@@ -18,11 +18,12 @@ from trajens.moves.base import usual_fraction
 from trajens.randomness import key_of
 from trajens.sampling.settings import default_burn_in
 from trajens.storage.written import read_toml
+from trajens.training import prepared
 
 
 def test_flags_override_the_file_which_overrides_the_defaults(tmp_path):
     file = tmp_path / "options.toml"
-    file.write_text('problem = "mnist"\ntau = 16\nburn-in = 100\n')
+    file.write_text('problem = "mnist"\ntau = 16\nepochs = 1000\nburn-in = 100\n')
     config = resolve(read_toml(file), {"tau": 4, "sigma": None})
     assert (config.tau, config.burn_in, config.sigma, config.model, config.prior) == (4, 100, 0.05, "cnn", 0.3)
 
@@ -76,11 +77,11 @@ def test_ways_to_write_s(s, values):
         ({"problem": "mnist", "s": "1:2:3"}, "s must be a number, several as 5,10,20, or an annealing"),
         ({"problem": "mnist", "s": "five"}, "s must be a number, several"),
         ({"problem": "mnist", "s": "0:10"}, "s must be a finite number > 0"),
-        ({"problem": "mnist", "anneal": 10}, "anneal must be left out with a fixed s"),
+        ({"problem": "mnist", "epochs": 50, "anneal": 10}, "anneal must be left out with a fixed s"),
         ({"problem": "mnist", "prior": "wide"}, "prior must be flat or a standard deviation"),
         ({"problem": "mnist", "hidden": "32"}, "hidden and activation must be left out with --model cnn"),
         ({"problem": "mnist", "epochs": 0}, "epochs must be a whole number at least 1"),
-        ({"problem": "mnist", "initial": 5}, "initial must be a text"),
+        ({"problem": "mnist", "start": 5}, "start must be a text"),
         ({"problem": "mnist", "tau": "eight"}, "tau must be a whole number such as 8 or 2e5, got 'eight'"),
         ({"problem": "mnist", "tau": 2.5}, "tau must be a whole number such as 8 or 2e5, got 2.5"),
         ({"problem": "mnist", "pool": "no"}, "pool must be true or false"),
@@ -162,14 +163,14 @@ def test_several_s_are_reported_side_by_side(capsys):
 def test_a_run_can_start_where_another_ended(capsys, tmp_path):
     small = ["train", "perceptron", "--tau", "2", "--epochs", "40", "--records", "2", "--chains", "2"]
     assert call(capsys, *small, "--out", str(tmp_path / "a"))[0] == 0
-    options = resolve({"problem": "perceptron", "tau": 2, "chains": 2, "initial": str(tmp_path / "a")})
+    options = resolve({"problem": "perceptron", "tau": 2, "chains": 2, "start": str(tmp_path / "a")})
     initial = Experiment(options).initial
     assert initial.shape == (2, 2, 2)
-    code, _, err = call(capsys, *small, "--initial", str(tmp_path / "a"), "--out", str(tmp_path / "b"))
+    code, _, err = call(capsys, *small, "--start", str(tmp_path / "a"), "--out", str(tmp_path / "b"))
     assert code == 0, err
-    code, _, err = call(capsys, *small, "--initial", str(tmp_path / "a"), "--tau", "3")
+    code, _, err = call(capsys, *small, "--start", str(tmp_path / "a"), "--tau", "3")
     assert (code, "initial must have shape" in err) == (2, True)
-    code, _, err = call(capsys, *small, "--initial", str(tmp_path / "nowhere"))
+    code, _, err = call(capsys, *small, "--start", str(tmp_path / "nowhere"))
     assert (code, err.count("\n")) == (2, 1)
 
 
@@ -197,7 +198,7 @@ def test_several_s_of_one_chain_have_no_error_in_json(capsys):
 def test_a_resumed_run_does_not_need_what_it_started_from(capsys, tmp_path):
     small = ["train", "perceptron", "--tau", "2", "--epochs", "40", "--records", "2", "--chains", "1"]
     assert call(capsys, *small, "--out", str(tmp_path / "a"))[0] == 0
-    assert call(capsys, *small, "--initial", str(tmp_path / "a"), "--out", str(tmp_path / "b"))[0] == 0
+    assert call(capsys, *small, "--start", str(tmp_path / "a"), "--out", str(tmp_path / "b"))[0] == 0
     (tmp_path / "a").rename(tmp_path / "gone")
     code, _, err = call(capsys, "resume", str(tmp_path / "b"), "--epochs", "10")
     assert code == 0, err
@@ -214,19 +215,52 @@ DEFAULTS = {
     "checkpoint_seconds": signature(tj.RunDirectory).parameters["checkpoint_seconds"].default,
     "segment": None,
     "centre_of_mass": None,
-    "initial": signature(tj.sample).parameters["initial"].default,
+    "start": signature(tj.sample).parameters["initial"].default,
 }
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_python_and_the_command_line_have_the_same_default(name):
-    assert getattr(resolve({"problem": "mnist"}), name) == DEFAULTS[name]
+    assert getattr(resolve({"problem": "mnist", "epochs": 1000}), name) == DEFAULTS[name]
     assert getattr(tj.Settings(), name, DEFAULTS[name]) == DEFAULTS[name]
+
+
+TRAINED = ("tau", "budget", "chains", "records", "start", "seed", "ahead", "sigma", "s")
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_training_has_the_same_default_in_python_and_on_the_command_line(name):
+    assert getattr(resolve({"problem": "mnist"}), name) == signature(tj.train).parameters[name].default
+
+
+def test_training_is_the_same_in_python_and_on_the_command_line():
+    experiment = Experiment(resolve({"problem": "mnist", "budget": 1e6, "chains": 2, "until_loss": 0.3}))
+    target, settings = prepared(experiment.problem, budget=1e6, chains=2, loss=0.3)
+    mine, own = experiment._prepared
+    assert str(mine) == str(target)
+    chunk = settings.acceptance.chunk_size(60_000)
+    assert own == replace(settings, acceptance=replace(settings.acceptance, chunk=chunk))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"burn_in": 10}, "burn_in must be left out without --epochs"),
+        ({"budget": 1e6, "epochs": 10}, "budget must be left out with --epochs 10"),
+        ({"minutes": 1, "budget": 1e6}, "budget must be left out with --minutes 1"),
+        ({"s": "10:20"}, "s must be where it ends"),
+        ({"start": "evolution", "epochs": 10}, "start must be random or the directory of a run with --epochs"),
+        ({"until_loss": 0.1, "epochs": 10}, "until_loss must be left out with --epochs"),
+    ],
+)
+def test_a_run_is_as_long_as_its_budget_or_its_epochs(options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        resolve({"problem": "mnist", **options})
 
 
 @pytest.mark.parametrize("problem", ["mnist", "perceptron"])
 def test_python_and_the_command_line_mean_the_same_run_where_nothing_is_asked_for(problem, monkeypatch):
-    experiment = Experiment(resolve({"problem": problem}))
+    experiment = Experiment(resolve({"problem": problem, "epochs": 1000}))
     usual = tj.Settings().checked(experiment.target)
     size, dim = experiment.problem.size, experiment.problem.dim
     assert experiment.scan == usual.scan
@@ -243,7 +277,7 @@ def test_python_and_the_command_line_mean_the_same_run_where_nothing_is_asked_fo
 
 @pytest.mark.parametrize("acceptance", ["penalty", "minibatch-barker", "paper", "barker", "metropolis"])
 def test_tests_without_options_are_those_of_the_library(acceptance):
-    test = Experiment(resolve({"problem": "mnist", "acceptance": acceptance})).acceptance
+    test = Experiment(resolve({"problem": "mnist", "epochs": 1000, "acceptance": acceptance})).acceptance
     usual = {"penalty": tj.Penalty(), "minibatch-barker": tj.MinibatchBarker(), "paper": tj.paper_test()}
     if acceptance in usual:
         assert test == replace(usual[acceptance], chunk=usual[acceptance].chunk_size(60_000))
@@ -261,8 +295,8 @@ def test_every_option_has_a_meaning_and_a_group_and_only_known_fields():
 def test_old_names_still_work_with_a_warning(capsys, tmp_path):
     with pytest.warns(FutureWarning, match="test is now called acceptance"):
         assert resolve({"problem": "mnist", "test": "paper"}).acceptance == "paper"
-    with pytest.warns(FutureWarning, match="start is now called initial"):
-        assert resolve({"problem": "mnist", "start": str(tmp_path)}).initial == str(tmp_path)
+    with pytest.warns(FutureWarning, match="initial is now called start"):
+        assert resolve({"problem": "mnist", "initial": str(tmp_path)}).start == str(tmp_path)
     with pytest.raises(InputError, match="acceptance must be given once"):
         resolve({"problem": "mnist", "test": "paper", "acceptance": "paper"})
     with pytest.warns(FutureWarning, match="test is now called acceptance"):

@@ -184,7 +184,7 @@ def prepared(
     chains = integer("chains", chains, 1, "use 1 or more independent chains")
     budget = number("budget", budget, "try 2.5e7 pairs of losses", at_least=_LEAST * chains, at_most=1e15)
     require(s is None or loss is None, "s and loss must not both be given: each says where s ends; leave one out.")
-    sigma = scale_of(problem, prior) / STEPS_OF_SIGMA if sigma is None else sigma
+    sigma = usual_sigma(scale_of(problem, prior)) if sigma is None else sigma
     target = Target(problem, tau, sigma, 1.0 if s is None else s, prior)
     require(
         target.schedule is None and bool((target.s_values > 0).all()),
@@ -213,6 +213,11 @@ def scale_of(problem: Problem, prior: float | str | None = "auto") -> float:
         return float(known)
     around = problem.initial if problem.initial is not None and np.any(problem.initial) else problem.spread
     return float(np.sqrt(np.mean(np.square(around)))) if around is not None else problem.dim**-0.5
+
+
+def usual_sigma(scale: float) -> float:
+    """A sixth of the size of the parameters, in four digits."""
+    return float(f"{scale / STEPS_OF_SIGMA:.4g}")
 
 
 def usual_chunk(size: int, models: int, devices: Sequence[jax.Device] | None = None) -> int | None:

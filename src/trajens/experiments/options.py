@@ -29,7 +29,7 @@ from trajens.sampling.marks import RECORDS
 from trajens.sampling.settings import BY_LOSSES, Settings, default_burn_in
 from trajens.scan import SCANS, Checkerboard
 from trajens.storage.directory import CHECKPOINT_SECONDS
-from trajens.training import BUDGET, EVOLUTION, RANDOM, STEPS_OF_SIGMA, TAU
+from trajens.training import BUDGET, EVOLUTION, RANDOM, STEPS_OF_SIGMA, TAU, usual_sigma
 from trajens.training import RECORDS as RECORDS_BY_DATA
 
 PROBLEMS = ("perceptron", "mnist")
@@ -390,7 +390,7 @@ def _by_epochs(config: Config) -> Config:
         f"start must be {RANDOM} or the directory of a run with --epochs, got {EVOLUTION}; give a --budget instead.",
     )
     return _with_annealing(
-        _with_defaults(config, s=FIXED_S, chains=Settings.chains, records=RECORDS, sigma=PRIOR / STEPS_OF_SIGMA)
+        _with_defaults(config, s=FIXED_S, chains=Settings.chains, records=RECORDS, sigma=usual_sigma(PRIOR))
     )
 
 
