@@ -96,9 +96,9 @@ def test_a_single_model_that_tuned_its_steps_has_the_exact_law():
 
 
 def test_many_parameters_of_which_a_tuned_share_is_redrawn_have_the_exact_law():
-    data, prior = regression(34, 120), 0.8
-    exact = tj.exact.perceptron(data.x, data.y, 2, 0.5, 20.0, prior)
-    history, losses, run = tuned(data, 2, 0.5, 20.0, prior, epochs=3000)
+    data, prior = regression(34, 40), 0.8
+    exact = tj.exact.perceptron(data.x, data.y, 2, 0.5, 6.0, prior)
+    history, losses, run = tuned(data, 2, 0.5, 6.0, prior, epochs=3600, chains=256)
     assert (run.records["move_size"][:, -1] < FRACTION_OF_MANY).all()
     assert_agrees(losses.mean(1), exact.loss, "loss")
     assert_agrees((history - exact.mean).mean(1), 0.0, "mean")
