@@ -2,7 +2,7 @@
 
     python benchmarks/collect_results.py runs/paper-32 --out results/mnist --commit $(git rev-parse HEAD) --evaluate
 
-`trajens evaluate` and `picture` work on a folder made here, and ``train --initial`` goes on from it.
+`trajens evaluate` and `picture` work on a folder made here, and ``train --start`` goes on from it.
 """
 
 from __future__ import annotations

@@ -195,22 +195,6 @@ def test_what_cannot_be_meant_is_one_sentence(changes, sentence):
         tj.train(PERCEPTRON, **{**TINY, **changes})
 
 
-def test_a_start_that_was_stopped_goes_on_where_it_stood(tmp_path, monkeypatch):
-    monkeypatch.setattr(evolution, "_GENERATIONS", 4)
-    settings = {**TINY, "start": "evolution", "budget": 2e5}
-    whole = tj.train(PERCEPTRON, out=tmp_path / "whole", **settings)
-    asked = iter([False, True])
-    with pytest.raises(tj.Stopped, match="stopped in the start of the run, after 8 of"):
-        tj.train(PERCEPTRON, out=tmp_path / "cut", stop=lambda: next(asked), **settings)
-    assert (tmp_path / "cut" / "start.npz").exists()
-    cut = tj.RunDirectory(tmp_path / "cut", resume=True)
-    with pytest.raises(tj.InputError, match="a run must be resumed with what it was begun with"):
-        tj.train(PERCEPTRON, out=cut, **{**settings, "seed": 5})
-    again = tj.train(PERCEPTRON, out=tj.RunDirectory(tmp_path / "cut", resume=True), **settings)
-    np.testing.assert_array_equal(again.paths, whole.paths)
-    assert not (tmp_path / "cut" / "start.npz").exists()
-
-
 def test_only_a_problem_can_be_trained():
     with pytest.raises(tj.InputError, match=r"problem must be a trajens\.Problem, got PerceptronData"):
         tj.train(DATA)
@@ -263,12 +247,27 @@ def test_a_run_stopped_after_every_few_blocks_is_the_run_that_was_not(tmp_path, 
     np.testing.assert_array_equal(tj.StoredRun(tmp_path / "a").records["s"], whole.records["s"])
 
 
-@pytest.mark.xfail(strict=True, reason="a start that was stopped is gone on from as if it were whole")
 def test_a_run_stopped_in_its_start_goes_on_bit_for_bit(tmp_path, monkeypatch, small_blocks):
-    monkeypatch.setattr("trajens.sampling.evolution._GENERATIONS", 10)
-    whole = trained()
-    tj.train(PERCEPTRON, out=fresh(tmp_path / "a"), stop=StopAfter(0), **TINY)
+    monkeypatch.setattr(evolution, "_GENERATIONS", 5)
+    whole, file = trained(), tmp_path / "a" / "start.npz"
+    with pytest.raises(tj.Stopped, match="stopped in the start of the run, after 10 of"):
+        tj.train(PERCEPTRON, out=fresh(tmp_path / "a"), stop=StopAfter(1), **TINY)
+    assert file.exists()
+    with pytest.raises(tj.InputError, match="a run must be resumed with what it was begun with"):
+        tj.train(PERCEPTRON, out=again(tmp_path / "a"), **TINY, seed=5)
     assert_same(whole, tj.train(PERCEPTRON, out=again(tmp_path / "a"), **TINY))
+    assert not file.exists()
+
+
+def test_a_start_that_is_damaged_is_made_again(tmp_path, monkeypatch, small_blocks):
+    monkeypatch.setattr(evolution, "_GENERATIONS", 5)
+    with pytest.raises(tj.Stopped):
+        tj.train(PERCEPTRON, out=fresh(tmp_path / "a"), stop=StopAfter(0), **TINY)
+    file = tmp_path / "a" / "start.npz"
+    file.write_bytes(file.read_bytes()[:-50])
+    with pytest.warns(UserWarning, match="is damaged"):
+        run = tj.train(PERCEPTRON, out=again(tmp_path / "a"), **TINY)
+    assert_same(trained(), run)
 
 
 def test_a_run_is_not_resumed_with_another_budget(tmp_path):
