@@ -65,10 +65,10 @@ INSIDE = [
     Row(
         "train data.csv --hidden 1e9",
         2,
-        "4 chains of 8 models of 5,000,000,002 parameters, which need about 2384.2 GiB",
+        "1 chains of 16 models of 5,000,000,002 parameters, which need about 1192.1 GiB",
     ),
     Row("train data.csv --hidden 1e15,1e15", 2, "use a smaller network, fewer chains or a shorter path."),
-    Row("train data.csv --chains 1e9", 2, "got 1000000000 chains of 8 models of 162 parameters, which need about"),
+    Row("train data.csv --chains 1e9", 2, "got 1000000000 chains of 16 models of 162 parameters, which need about"),
     Row("train perceptron --chains 1e9", 2, "got 1000000000 chains of 8 models of 2 parameters, which need about"),
     Row("train data.csv --tau 1e9", 2, "tau must be a whole number in 1..32768, got 1000000000;"),
     Row("train data.csv --hidden 1e9 --tau 1e9", 2, "tau must be a whole number in 1..32768, got 1000000000;"),

@@ -1,5 +1,6 @@
 """`train` needs a problem and a budget: it ends, keeps to what it may use, and can be stopped anywhere."""
 
+import json
 from functools import cache
 
 import jax.numpy as jnp
@@ -8,11 +9,12 @@ import pytest
 
 import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
+from tests.test_cli import call
 from trajens.sampling import evolution
 from trajens.sampling.adapted import MAX_EPOCHS
 from trajens.sampling.course import BURN_IN
 from trajens.sampling.devices import Sampler
-from trajens.training import SHARE_OF_EVOLUTION, _begun, _constant, scale_of
+from trajens.training import SHARE_OF_EVOLUTION, _begun, _constant, pairs_per_second, prepared, scale_of
 
 TAU, CHAINS, BUDGET, RECORDS = 4, 4, 4e5, 20
 DATA = tj.datasets.perceptron(noise=0.3)
@@ -286,3 +288,52 @@ def test_a_trained_run_can_be_extended_with_everything_frozen():
     assert (size[:, more.records["epoch"][0] > run.burn_in] == size[:, -1:]).all()
     np.testing.assert_array_equal(more.adapted.counts, run.adapted.counts)
     np.testing.assert_array_equal(more.paths, run.extend(70).extend(130).paths)
+
+
+def written(folder):
+    """A table of two columns and two classes."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 2))
+    lines = [f"{a:.3f},{b:.3f},{'yes' if a > b else 'no'}" for a, b in x]
+    (folder / "table.csv").write_text("\n".join(["a,b,label", *lines]) + "\n")
+    return str(folder / "table.csv")
+
+
+SMALL = ["--tau", "2", "--hidden", "3", "--records", "8", "--seed", "1"]
+
+
+def test_the_command_line_trains_by_itself_and_says_what_was_chosen(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("trajens.experiments.experiment.pairs_per_second", lambda *_: 1000.0)
+    out = str(tmp_path / "run")
+    code, shown, told = call(capsys, "train", written(tmp_path), "--minutes", "0.5", *SMALL, "--out", out)
+    assert code == 0, told
+    assert "0.5 minutes are 3e+04 pairs of losses at 1e+03 a second" in told
+    for row in ("start", "evolution", "examples drawn by", "losses", "size of moves, tuned", "error of s, audited"):
+        assert row in shown
+    stored = tj.StoredRun(out)
+    assert (stored.config["budget"], stored.config["start"], stored.is_complete) == (3e4, "evolution", True)
+    assert "minutes" not in stored.config
+    code, _, told = call(capsys, "resume", out, "--epochs", "40", "--json")
+    assert code == 0, told
+    assert tj.StoredRun(out).epoch == stored.epoch + 40
+    code, again, _ = call(capsys, "train", "--config", f"{out}/config.toml", "--json")
+    assert json.loads(again)["s"] == stored.records["s"][0, -1]
+
+
+def test_a_start_that_was_stopped_on_the_command_line_is_resumed(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(evolution, "_GENERATIONS", 1)
+    small, out = [written(tmp_path), "--budget", "3e4", *SMALL, "--json"], str(tmp_path / "run")
+    _, whole, _ = call(capsys, "train", *small)
+    monkeypatch.setattr("trajens.cli.signals.StopOnSignal.__call__", lambda self: True)
+    code, _, told = call(capsys, "train", *small, "--out", out)
+    assert (code, "stopped in the start of the run" in told, f"trajens resume {out}" in told) == (75, True, True)
+    monkeypatch.undo()
+    code, resumed, told = call(capsys, "resume", out, "--json")
+    assert code == 0, told
+    assert json.loads(resumed)["loss"] == json.loads(whole)["loss"]
+
+
+def test_a_speed_is_measured_in_seconds(monkeypatch):
+    monkeypatch.setattr("trajens.training._TIMED", 0.1)
+    target, settings = prepared(PERCEPTRON, TAU, BUDGET, chains=CHAINS)
+    assert 0 < pairs_per_second(target, settings) < 1e12
