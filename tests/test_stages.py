@@ -244,8 +244,7 @@ def test_moves_of_several_models_have_stages():
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("blocks", [8, 17])
-@pytest.mark.slow
+@pytest.mark.parametrize("blocks", [pytest.param(8, marks=pytest.mark.slow), pytest.param(17, marks=pytest.mark.long)])
 def test_a_run_with_audits_is_resumed_bit_for_bit(tmp_path, monkeypatch, blocks):
     # Audits of few parameters are too dear for so short a burn-in.
     monkeypatch.setattr(auditing, "_CHEAP", 0)

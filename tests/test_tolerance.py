@@ -109,7 +109,10 @@ def test_a_correction_whose_own_error_is_not_known_is_not_taken(error, is_taken)
     assert (found is not None) is is_taken
 
 
-@pytest.mark.parametrize(("shift", "expected"), [(0.0, {0.0, 0.3}), (60.0, {0.0375, 0.075, 0.15})])
+@pytest.mark.parametrize(
+    ("shift", "expected"),
+    [(0.0, {0.0, 0.3}), pytest.param(60.0, {0.0375, 0.075, 0.15}, marks=pytest.mark.slow)],
+)
 def test_hopeless_proposals_get_a_small_first_stage(shift, expected):
     # Normal differences, of which noise alone asks for many; an eighth of the proposals is good.
     rng = np.random.default_rng(3)

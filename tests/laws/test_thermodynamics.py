@@ -8,8 +8,13 @@ from tests.evidence import ONE_STAGE
 from tests.monte_carlo import Z, z_scores
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("prior", [None, 0.6], ids=["flat", "gaussian"])
+@pytest.mark.parametrize(
+    "prior",
+    [
+        pytest.param(None, id="flat", marks=pytest.mark.slow),
+        pytest.param(0.6, id="gaussian", marks=pytest.mark.long),
+    ],
+)
 def test_log_z_by_thermodynamic_integration_is_the_closed_form(prior):
     data = tj.datasets.perceptron(seed=2, size=64, noise=0.2)
     tau, sigma, low, high = 4, 0.2, 2.0, 200.0
