@@ -16,8 +16,8 @@ PAIRS, RECORDS = 1e6, 100
 TAU = 16
 
 
-def passed(used, spent, begun=0.0, epoch=1000, epochs=100, renewals=0.0, loss=1.0, recorded=0):
-    return Passed(epoch, epochs, used, begun, spent, renewals, loss, recorded)
+def passed(used, spent, begun=0.0, epoch=1000, epochs=100, renewals=0.0, loss=1.0, loss_error=0.0, recorded=0):
+    return Passed(epoch, epochs, used, begun, spent, renewals, loss, loss_error, recorded)
 
 
 def run_by(course, adapted, per_epoch=lambda epoch: 50.0, renewals=lambda used: 0.5, loss=lambda used: 1.0, begun=0.0):
@@ -26,7 +26,7 @@ def run_by(course, adapted, per_epoch=lambda epoch: 50.0, renewals=lambda used: 
     while len(told) < 1000:
         spent = (mark - last) * per_epoch(last)
         used, epoch = used + spent, mark
-        now = Passed(epoch, mark - last, used, begun, spent, renewals(used), loss(used), recorded)
+        now = Passed(epoch, mark - last, used, begun, spent, renewals(used), loss(used), 0.0, recorded)
         turn = course.turn(now, adapted)
         told.append((now, turn))
         recorded += epoch > adapted.burn_in
@@ -73,6 +73,24 @@ def test_larger_budgets_are_for_more_renewals():
     assert (small, usual) == (RENEWALS, RENEWALS)
     assert large == pytest.approx(RENEWALS * 100**0.8)
     assert ByData(1e9, RECORDS, TAU).renewals(0.9e9) == ByData(1e8, RECORDS, TAU).renewals(0.0)
+
+
+def test_paths_that_lose_what_their_start_found_are_brought_back():
+    course, adapted = ByData(PAIRS, RECORDS, TAU), Adapted(MAX_EPOCHS, 7.0, ceiling=0.5)
+
+    def tilt(**told):
+        return course.turn(passed(1e4, 1e4, **told), adapted).adapted.tilt
+
+    usual = tilt(renewals=0.5, loss=0.4)
+    assert tilt(renewals=0.5, loss=0.8) == pytest.approx(7.0 * (0.8 / 0.5) ** 0.5)
+    # Not by chance, nor for a little, nor where a renewal takes too much of the budget, and not without a start.
+    assert tilt(renewals=0.5, loss=0.8, loss_error=0.2) == usual
+    assert tilt(renewals=0.5, loss=0.54) == usual
+    assert tilt(renewals=0.07, loss=0.8) < 7.01
+    assert course.turn(passed(1e4, 1e4, renewals=0.5), Adapted(MAX_EPOCHS, 7.0)).adapted.tilt == usual
+    to_s = ByData(PAIRS, RECORDS, TAU, is_to_s=True)
+    given = Adapted(MAX_EPOCHS, 0.5, ceiling=0.5)
+    assert to_s.turn(passed(1e4, 1e4, renewals=0.5, loss=0.9), given).adapted.tilt < 0.6
 
 
 def test_s_stops_rising_before_the_end_of_burn_in_unless_a_loss_is_to_be_reached():

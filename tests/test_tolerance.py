@@ -203,7 +203,7 @@ MARKS = np.concatenate([np.arange(25, 401, 25), [600, 800]])
 
 def turn_at(sampler, epoch):
     course = ByEpochs.over(MARKS, sampler.settings.burn_in, sampler.target.schedule)
-    return course.turn(Passed(epoch, 25, 1e9, 0.0, 1e6, 1.0, 0.5, 0), sampler.adapted)
+    return course.turn(Passed(epoch, 25, 1e9, 0.0, 1e6, 1.0, 0.5, 0.0, 0), sampler.adapted)
 
 
 def test_annealing_has_a_larger_tolerance_until_s_is_reached():

@@ -356,6 +356,7 @@ def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing
         spent,
         share * float(np.mean(pending.accepted)) / target.tau,
         float(np.mean(measured.loss)),
+        float(np.sqrt(np.sum(np.square(measured.loss_error)))) / len(s),
         log.recorded_after(now.adapted.burn_in),
     )
     turn = course.turn(passed, now.adapted)

@@ -54,6 +54,7 @@ STEPS_OF_SIGMA = 6.0
 """The size of parameters in units of sigma."""
 
 _CHECKED = 4096
+_WIDE = 3.0
 _TIMED, _TIMED_PHASES, _OVERHEAD = 3.0, 16, 1.2
 _MOMENTS = ("model", "slope", "square")
 _BUSY, _FEWEST, _MOST = 2**15, 256, 1024
@@ -102,7 +103,7 @@ def train(
         all of the path then; a path (tau, dim) or paths (chains, tau, dim); or the directory of a run.
     chains : int
     sigma : float, optional
-        Step between models; default a sixth of the size of the parameters.
+        Step between models; default a sixth of the size of the parameters, see `scale_of`.
     prior
         As for `Target`.
     move, acceptance, scan, scores, keep_paths, devices, ahead
@@ -207,12 +208,16 @@ def prepared(
 
 
 def scale_of(problem: Problem, prior: float | str | None = "auto") -> float:
-    """The size of the parameters: the width of their prior, or that of the models that paths start from."""
+    """The size of the parameters: the width of their prior, but no more than three times what paths start from.
+
+    Weights of wide layers start much smaller than a prior for all of them is wide.
+    """
     known = problem.prior if prior == "auto" else prior
-    if isinstance(known, (int, float)):
-        return float(known)
     around = problem.initial if problem.initial is not None and np.any(problem.initial) else problem.spread
-    return float(np.sqrt(np.mean(np.square(around)))) if around is not None else problem.dim**-0.5
+    size = problem.dim**-0.5 if around is None else float(np.sqrt(np.mean(np.square(around))))
+    if not isinstance(known, (int, float)):
+        return size
+    return float(known) if around is None else min(float(known), _WIDE * size)
 
 
 def usual_sigma(scale: float) -> float:
@@ -327,6 +332,9 @@ def _begun(sampler: Sampler, paths: np.ndarray | None, pairs: float) -> Standing
     if program.is_tuned:
         state = sampler.with_share(state, found.share_at(s, program.chunk))
     goal = float(sampler.target.s_values.max())
+    if paths is not None:
+        ends = np.asarray(state.path)[:, [0, -1]].reshape(-1, state.path.shape[-1])
+        adapted = adapted._replace(ceiling=float(_losses(sampler.target.problem, ends).mean()))
     adapted = adapted._replace(tilt=min(s / goal, 1.0) if course.is_to_s else s)
     if isinstance(program.acceptance, Penalty) and state.acceptance:
         # While s rises, as much noise as moves furthest; audits will tell what is within the tolerance.

@@ -155,7 +155,7 @@ class Config:
         kinds.real,
         "Target",
         "Standard deviation of a step between models.",
-        shown=f"1/{STEPS_OF_SIGMA:g} of the prior",
+        shown=f"1/{STEPS_OF_SIGMA:g} of the prior, less for wide layers",
         perceptron=0.1,
     )
     prior: Any = _option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +22,11 @@ class Adapted(NamedTuple):
         Factor of s.
     counts : (N,) or None
         Copies of every example, see `trajens.copies`; None without.
+    ceiling : float
+        The loss of a trained start, above which paths should not rise.
     """
 
     burn_in: int
     tilt: float = 1.0
     counts: np.ndarray | None = None
+    ceiling: float = math.inf

@@ -4,6 +4,8 @@ By epochs, all of it is fixed before the run. By data, it is decided from record
 
 - burn-in is a share of the budget, and s rises for most of it: towards an s that was asked for by equal factors for
   equal data; else a little with every renewal of the path, until burn-in is nearly over, or the loss low enough;
+- where the loss of the paths is clearly above that of a trained start, s rises by their ratio with a renewal, since
+  what is above the minimum falls like 1/s: as long as the budget is for some renewals, paths keep what the start found;
 - a renewal is what it takes to redraw every parameter of every model once, tau accepted moves that change all of one.
   It takes more and more data the larger s is, roughly like s^2. With d ln s = 1 / (2n) at every renewal, s^2 grows by
   B / (n c) where a renewal takes c s^2 of B pairs: s ends where the budget is about n renewals. How many there should
@@ -41,6 +43,8 @@ RISING = 0.8
 
 _FASTEST = math.log(2.0)
 _SETTLED = 0.02
+_ABOVE, _SURELY, _FEWEST = 1.1, 2.5, 8
+"""How far, and by how many errors, a loss must be above that of the start to count, and renewals a budget is for."""
 _LONGER, _FEWEST_AFTER = 4, 4
 """How much longer than the piece before one may be, and records after burn-in at least."""
 
@@ -58,7 +62,7 @@ class Passed(NamedTuple):
         Pairs per chain since the record before.
     renewals : float
         Of the path, since then.
-    loss : float
+    loss, loss_error : float
         Measured now.
     recorded : int
         Records since burn-in.
@@ -71,6 +75,7 @@ class Passed(NamedTuple):
     spent: float
     renewals: float
     loss: float
+    loss_error: float
     recorded: int
 
 
@@ -169,7 +174,7 @@ class ByData(Course):
         if now >= 1.0 or is_reached:
             over = adapted._replace(burn_in=passed.epoch, tilt=1.0 if self.is_to_s else adapted.tilt)
             return Turn(over, True, False, True, self._following(passed, total))
-        tilt = adapted.tilt * math.exp(self._rise(adapted.tilt, now, before, passed))
+        tilt = adapted.tilt * math.exp(self._rise(adapted, now, before, passed))
         passes = lambda parts: any(before < part <= now for part in parts)  # noqa: E731
         return Turn(
             adapted._replace(tilt=tilt),
@@ -179,13 +184,23 @@ class ByData(Course):
             self._following(passed, total),
         )
 
-    def _rise(self, tilt: float, now: float, before: float, passed: Passed) -> float:
+    def _rise(self, adapted: Adapted, now: float, before: float, passed: Passed) -> float:
         """The change of ln s."""
+        tilt = adapted.tilt
         if self.is_to_s:
             left, was_left = (max(1.0 - part / RISING, 0.0) for part in (now, before))
             return -math.log(tilt) * (1.0 - left / was_left) if was_left > 0 else -math.log(tilt)
-        is_rising = self.loss is not None or now < RISING
-        return min(passed.renewals / (2 * self.renewals(passed.begun)), _FASTEST) if is_rising else 0.0
+        if self.loss is None and now >= RISING:
+            return 0.0
+        rise = passed.renewals / (2 * self.renewals(passed.begun))
+        return min(max(rise, self._return(adapted.ceiling, passed)), _FASTEST)
+
+    def _return(self, ceiling: float, passed: Passed) -> float:
+        """The rise of ln s that brings the loss back to that of the start; 0 where it is there, or too dear."""
+        is_above = passed.loss - _SURELY * passed.loss_error > _ABOVE * ceiling > 0
+        is_affordable = _FEWEST * passed.spent < passed.renewals * (self.pairs - passed.begun)
+        # Paths follow s within a renewal or so.
+        return min(passed.renewals, 1.0) * math.log(passed.loss / ceiling) if is_above and is_affordable else 0.0
 
     def _following(self, passed: Passed, total: float) -> tuple[int, ...]:
         """The next mark, if there is one: a piece of the data further."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +74,7 @@ class Standing:
             "seconds": np.array(self.seconds),
             _BURN_IN: np.array(self.adapted.burn_in),
             "tilt": np.array(self.adapted.tilt),
+            "ceiling": np.array(self.adapted.ceiling),
             **({} if self.adapted.counts is None else {"counts": self.adapted.counts}),
             "begun": np.array(self.begun),
             "format": np.array(FORMAT),
@@ -89,7 +91,7 @@ def unpacked(arrays: Arrays, like: State) -> Standing:
         recorded_of(arrays),
         pending,
         seconds_of(arrays),
-        Adapted(burn_in_of(arrays) or 0, float(arrays.get("tilt", 1.0)), arrays.get("counts")),
+        _adapted(arrays),
         float(arrays.get("begun", 0.0)),
     )
 
@@ -127,6 +129,11 @@ def seconds_of(arrays: Arrays) -> float:
 def burn_in_of(arrays: Arrays) -> int | None:
     """The epoch at which averages begin; None in checkpoints of before, whose runs were told."""
     return int(arrays[_BURN_IN]) if _BURN_IN in arrays else None
+
+
+def _adapted(arrays: Arrays) -> Adapted:
+    tilt, ceiling = (float(arrays.get(name, usual)) for name, usual in (("tilt", 1.0), ("ceiling", math.inf)))
+    return Adapted(burn_in_of(arrays) or 0, tilt, arrays.get("counts"), ceiling)
 
 
 def _packed(prefix: str, tree: Any) -> Arrays:
