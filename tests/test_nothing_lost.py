@@ -10,11 +10,11 @@ import pytest
 import trajens as tj
 from tests.small_run import EPOCHS, StopAfter, again, assert_same, fresh, sample
 from tests.test_cli import call
-from trajens.cli.advice import advice
 from trajens.cli.signals import StopOnSignal
 from trajens.errors import InputError, StorageError
 from trajens.experiments import resolve
 from trajens.progress import Progress, ProgressBar
+from trajens.report import advice
 from trajens.storage.checkpoint import checkpoints, load, save
 from trajens.storage.standing import Standing
 

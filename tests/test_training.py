@@ -10,6 +10,7 @@ import pytest
 import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
 from tests.test_cli import call
+from trajens.report import report
 from trajens.sampling import evolution
 from trajens.sampling.adapted import MAX_EPOCHS
 from trajens.sampling.course import BURN_IN
@@ -288,6 +289,18 @@ def test_a_trained_run_can_be_extended_with_everything_frozen():
     assert (size[:, more.records["epoch"][0] > run.burn_in] == size[:, -1:]).all()
     np.testing.assert_array_equal(more.adapted.counts, run.adapted.counts)
     np.testing.assert_array_equal(more.paths, run.extend(70).extend(130).paths)
+
+
+def test_a_run_says_what_it_has_chosen_and_what_to_do_next(capsys):
+    tj.train(PERCEPTRON, **TINY, progress=True)
+    told = capsys.readouterr().out
+    for part in ("start: ", "chosen: s = ", "sigma = ", "moves of size", "examples drawn by their losses", "next: "):
+        assert part in told
+    assert "--" not in told
+    run = tj.train(PERCEPTRON, **TINY, start="random", loss=1e-9, progress=False)
+    assert capsys.readouterr().out == ""
+    assert "the loss of 1e-09 that was asked for was not reached" in report(run)
+    assert "start: " not in report(run)
 
 
 def written(folder):

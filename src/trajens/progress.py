@@ -79,8 +79,9 @@ class ProgressBar:
         speed = (at - self._first) / max(now.seconds, 1e-9)
         chains = f" x {now.chains}" if now.chains > 1 else ""
         numbers = (
-            f"{_spoken(speed)} {self._unit}/s{chains}  loss {now.loss:.4g}  acc {now.acceptance:.2f}  "
-            f"batch {now.batch_size:.0f}  used {_short(now.data_used)}"
+            f"{_spoken(speed)} {self._unit}/s{chains}  loss {now.loss:.4g}  "
+            + (f"acc {now.acceptance:.2f}  batch {now.batch_size:.0f}  " if math.isfinite(now.acceptance) else "")
+            + f"used {_short(now.data_used)}"
         )
         if self._live is None:
             self._write_line(at, label, speed, numbers)

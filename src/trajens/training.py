@@ -23,6 +23,7 @@ from trajens.moves import Proposer
 from trajens.precision import as_single
 from trajens.problem import Problem
 from trajens.progress import Progress, ProgressBar
+from trajens.report import report
 from trajens.run import Run, Show, carried_out
 from trajens.sampling.adapted import MAX_EPOCHS
 from trajens.sampling.course import ByData
@@ -78,7 +79,7 @@ def train(
     scores: str | np.ndarray | None = BY_LOSSES,
     records: int = RECORDS,
     keep_paths: bool = Settings.keep_paths,
-    progress: bool | Show = False,
+    progress: bool | Show = True,
     devices: Sequence[jax.Device] | None = None,
     out: str | Path | RunDirectory | None = None,
     stop: Callable[[], bool] | None = None,
@@ -110,8 +111,10 @@ def train(
         As for `sample`; by default moves tune their sizes, and examples are scored by their losses.
     records : int
         How often is recorded, about.
-    progress, out, stop
-        As for `sample`.
+    progress : bool or callable
+        As for `sample`; True also prints what was chosen, the audited error of s, and what to do next.
+    out, stop
+        As for `sample`; `trajens.Stopped` is raised where a start is stopped. Resuming the directory goes on with it.
 
     Returns
     -------
@@ -137,7 +140,10 @@ def train(
         devices=devices,
         ahead=ahead,
     )
-    return train_prepared(target, settings, start, progress, out, stop)
+    run = train_prepared(target, settings, start, progress, out, stop)
+    if progress is True and run.is_complete:
+        print(report(run))
+    return run
 
 
 def train_prepared(

@@ -11,7 +11,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from trajens.cli.advice import advice
 from trajens.cli.devices import use_all_cores
 from trajens.cli.flags import with_options
 from trajens.cli.numbers import finite, whole
@@ -21,6 +20,7 @@ from trajens.cli.summary import summary, table
 from trajens.errors import Stopped, integer
 from trajens.exit_codes import INTERRUPTED, STOPPED
 from trajens.experiments import Experiment, resolve
+from trajens.report import advice
 from trajens.storage.stored import StoredRun
 from trajens.storage.written import read_toml
 

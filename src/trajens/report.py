@@ -1,4 +1,4 @@
-"""What to do next, in one sentence that fits what a run has shown."""
+"""What a run that trained by itself has chosen, and what to do next, in sentences that fit what it has shown."""
 
 from __future__ import annotations
 
@@ -6,11 +6,35 @@ import numpy as np
 
 from trajens.records import Records
 from trajens.run import Run
+from trajens.sampling.course import ByData
 
 _ERRORS = 3.0
 _RECORDS = 8
 _LOW_ACCEPTANCE = 0.1
 _GROWTH = 1.1
+_REACHED = 1.1
+
+
+def report(run: Run) -> str:
+    """What was chosen, the audited error of s, and what to do next, for a complete run of `trajens.train`."""
+    found, tolerance = run.summary(), getattr(run.settings.acceptance, "tolerance", None)
+    start = f"start: {run.standing.begun:.2g} pairs of losses per chain for an evolution strategy\n"
+    moves = f", moves of size {found['move_size']:.2g}" if np.isfinite(found["move_size"]) else ""
+    scores = ", examples drawn by their losses" if run.settings.is_scoring else ""
+    audited = "error of s: the run is too short for an audit"
+    if np.isfinite(found["tilt_error"]):
+        asked = "" if tolerance is None else f" (tolerance {tolerance:.1%})"
+        audited = f"error of s, audited: {found['tilt_error']:+.2%} +- {found['tilt_error_stderr']:.2%}{asked}"
+    return (
+        (start if run.standing.begun > 0 else "")
+        + f"chosen: s = {_listed(run.s)}, sigma = {run.target.sigma:.3g}{moves}, batches of "
+        + f"{found['batch_size']:.0f} of {run.target.problem.size}{scores}\n"
+        + f"loss per model: {found['loss']:.4g}\n{audited}\nnext: {advice(run).replace('--', '')}"
+    )
+
+
+def _listed(values: np.ndarray) -> str:
+    return ", ".join(f"{value:.4g}" for value in dict.fromkeys(values.tolist()))
 
 
 def advice(run: Run, out: object = None) -> str:
@@ -24,11 +48,14 @@ def advice(run: Run, out: object = None) -> str:
         Its directory.
     """
     records = {name: values[:, run.records["epoch"][0] > run.burn_in] for name, values in run.records.items()}
-    is_by_data = run.settings.course is not None
+    course = run.settings.course
+    is_by_data = isinstance(course, ByData)
     longer = "more --epochs" if out is None else f"trajens resume {out} --epochs {run.epochs}"
     if is_by_data and out is None:
         longer = "a larger --budget"
     acceptance = float(records["acceptance"].mean())
+    if isinstance(course, ByData) and course.loss is not None and records["loss"].mean() > _REACHED * course.loss:
+        return f"the loss of {course.loss:g} that was asked for was not reached: give it a larger --budget"
     if acceptance < _LOW_ACCEPTANCE:
         return f"acceptance is {acceptance:.2g}: a smaller --fraction changes less at a time and moves further"
     if run.target.prior is None and _grows(records):
