@@ -10,7 +10,7 @@ import pytest
 import trajens as tj
 from trajens.moves.base import FEW_PARAMETERS, Site, partially_refreshed
 from trajens.randomness import key_of
-from trajens.sampling.sizes import ACCEPTANCE, DECISIONS, Sizes, initial_sizes, share_moved
+from trajens.sampling.sizes import ACCEPTANCE, DECISIONS, Sizes, initial_sizes, mean_sizes, share_renewed
 
 CHAINS, BURN_IN, EPOCHS = 4, 4000, 6000
 FEW, MANY = 2, 40
@@ -166,10 +166,10 @@ def test_sizes_stay_between_one_parameter_and_all():
 def test_a_share_of_a_model_becomes_a_size_that_moves_it(dim):
     sizes = initial_sizes(3, 2, dim, 0.03)
     assert sizes.log_size.shape == (3, 2)
-    assert share_moved(tj.SingleSite(), float(sizes.size[0, 0]), dim) == pytest.approx(0.03)
+    assert share_renewed(sizes, tj.SingleSite(), dim) == pytest.approx(0.03)
     # A move that is not tuned says itself what it does.
-    assert share_moved(tj.SingleSite(0.5, 0.5), np.nan, dim) == pytest.approx(0.125)
-    assert share_moved(tj.CentreOfMass(0.1), np.nan, dim) == 1.0
+    assert share_renewed(sizes, tj.SingleSite(0.5, 0.5), dim) == pytest.approx(0.125)
+    assert share_renewed((), tj.CentreOfMass(0.1), dim) == 1.0
 
 
 def test_a_tuned_refresh_keeps_the_variance_it_redraws():
@@ -182,3 +182,12 @@ def test_a_tuned_refresh_keeps_the_variance_it_redraws():
     # The variance that steps x' = kept x + drawn xi have for ever.
     assert drawn**2 / (1 - kept**2) == pytest.approx(1.0, rel=1e-5)
     assert drawn == pytest.approx(np.asarray(size), rel=0.05)
+
+
+def test_kinds_of_moves_that_are_not_tuned_have_their_own_part_in_a_mixture():
+    sizes = initial_sizes(3, 2, 100, 0.04)
+    mixture = tj.Mixture([(3.0, tj.SingleSite()), (1.0, tj.SingleSite(0.5))])
+    assert share_renewed(sizes, mixture, 100) == pytest.approx(0.75 * 0.04 + 0.25 * 0.5)
+    np.testing.assert_allclose(mean_sizes(sizes, mixture, 3), 0.04, rtol=1e-6)
+    assert np.isnan(mean_sizes((), mixture, 3)).all()
+    assert np.isnan(mean_sizes(sizes, tj.CentreOfMass(0.1), 3)).all()

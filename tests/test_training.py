@@ -15,7 +15,9 @@ from trajens.sampling import evolution
 from trajens.sampling.adapted import MAX_EPOCHS
 from trajens.sampling.course import BURN_IN
 from trajens.sampling.devices import Sampler
-from trajens.training import SHARE_OF_EVOLUTION, _begun, _constant, pairs_per_second, prepared, scale_of
+from trajens.speed import pairs_per_second
+from trajens.starts import SHARE_OF_EVOLUTION, _constant, begun_at, scale_of
+from trajens.training import prepared
 
 TAU, CHAINS, BUDGET, RECORDS = 4, 4, 4e5, 20
 DATA = tj.datasets.perceptron(noise=0.3)
@@ -128,11 +130,11 @@ def first_paths(monkeypatch, start, **changes):
     seen = []
 
     def stop(*arguments):
-        seen.append(_begun(*arguments))
+        seen.append(begun_at(*arguments))
         raise Seen
 
     with monkeypatch.context() as patch:
-        patch.setattr("trajens.training._begun", stop)
+        patch.setattr("trajens.training.begun_at", stop)
         with pytest.raises(Seen):
             tj.train(PERCEPTRON, start=start, **{**TINY, **changes})
     return np.asarray(seen[0].state.path), seen[0]
@@ -347,6 +349,6 @@ def test_a_start_that_was_stopped_on_the_command_line_is_resumed(capsys, tmp_pat
 
 
 def test_a_speed_is_measured_in_seconds(monkeypatch):
-    monkeypatch.setattr("trajens.training._TIMED", 0.1)
+    monkeypatch.setattr("trajens.speed._TIMED", 0.1)
     target, settings = prepared(PERCEPTRON, TAU, BUDGET, chains=CHAINS)
     assert 0 < pairs_per_second(target, settings) < 1e12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,10 @@ class Progress(NamedTuple):
     data_used: int
     chains: int
     phase: str = "sampling"
+
+
+Show = Callable[[Progress], None]
+"""Is told of it after every block."""
 
 
 class ProgressBar:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,21 +15,17 @@ import numpy as np
 from trajens.acceptance import AcceptanceTest
 from trajens.errors import InputError, StorageError, integer
 from trajens.moves import Proposer
+from trajens.onward import progress_of, standings
 from trajens.precision import single
-from trajens.progress import Progress, ProgressBar
+from trajens.progress import ProgressBar, Show
 from trajens.records import Records, num_records, warn_if_not_finite, warn_of_tilt
-from trajens.sampling import auditing, marks
+from trajens.sampling import marks
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
-from trajens.sampling.blocks import Blocks
-from trajens.sampling.course import ByData, ByEpochs, Course, Passed
+from trajens.sampling.course import ByData
 from trajens.sampling.devices import Sampler
 from trajens.sampling.footprint import require_room
-from trajens.sampling.measure import examples_per_measurement
-from trajens.sampling.recording import record, total
 from trajens.sampling.sampler import State, state_like
-from trajens.sampling.scoring import rescored
 from trajens.sampling.settings import Observable, Settings, default_burn_in
-from trajens.sampling.sizes import share_moved
 from trajens.scan import Scan
 from trajens.schedule import require_valid, settled
 from trajens.storage.directory import RunDirectory
@@ -40,8 +35,6 @@ from trajens.storage.standing import Standing
 from trajens.storage.stored import summary_of
 from trajens.storage.witness import witness_of
 from trajens.target import Target
-
-Show = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -291,7 +284,7 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
         log.begin(now, identity_of(run.target, run.settings), witness_of(run.target.problem))
     try:
         with _shown(progress, now, run.settings) as show:
-            for now in _standings(first, sampler, log, stop):
+            for now in standings(first, sampler, log, stop):
                 show(now, log, run.seconds)
                 log.save(now, is_due=False)
     except KeyboardInterrupt:
@@ -307,71 +300,6 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     warn_if_not_finite(records, num_records(run.records))
     warn_of_tilt(records, now.adapted.burn_in, getattr(run.settings.acceptance, "tolerance", None))
     return replace(run, standing=now, records=records, kept=log.history(now.recorded))
-
-
-def _standings(now: Standing, sampler: Sampler, log: Logbook, stop: Callable[[], bool] | None) -> Iterator[Standing]:
-    """Where a run stands after every block and after every record."""
-    blocks, began = Blocks(sampler.program), time.perf_counter() - now.seconds
-    settings, auditor = sampler.settings, auditing.Auditor(sampler)
-    course = settings.course or ByEpochs.over(now.marks, settings.burn_in, sampler.target.schedule)
-    while not now.is_complete:
-        is_stopped, mark = False, now.marks[now.recorded]
-        while now.epoch < mark and not is_stopped:
-            now = replace(_advanced(now, sampler, blocks, int(mark)), seconds=time.perf_counter() - began)
-            is_stopped = stop is not None and stop()
-            if now.epoch < mark:
-                yield now
-        if now.epoch == mark:
-            now = replace(_recorded(now, sampler, course, auditor, log), seconds=time.perf_counter() - began)
-            yield now
-        if is_stopped:
-            return
-
-
-def _advanced(now: Standing, sampler: Sampler, blocks: Blocks, mark: int) -> Standing:
-    """A block further, at most to `mark`."""
-    epoch = min(mark, now.epoch + blocks.epochs)
-    with blocks.timed():
-        state, tally = sampler.advance_to(now.state, epoch)
-        counted = jax.tree.map(np.asarray, tally)
-    pending = total([counted] if now.pending is None else [now.pending, counted])
-    return replace(now, state=state, epoch=epoch, pending=pending)
-
-
-def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing.Auditor, log: Logbook) -> Standing:
-    """Measure and audit at a mark, write it down, adapt and count from 0 again."""
-    pending, target, used = now.pending, sampler.target, log.used
-    assert pending is not None
-    so_far, spent = float(np.mean(pending.evaluations + used.data)), float(np.mean(pending.evaluations))
-    s, sizes = sampler.s_at(now.epoch), now.state.mean_size
-    examples = examples_per_measurement(target.problem.size, target.tau, spent)
-    measured = sampler.measure_at(now.state, now.epoch, examples)
-    share = share_moved(sampler.settings.move.components[0][1], float(np.mean(sizes)), target.problem.dim)
-    before = 0 if now.recorded == 0 else int(now.marks[now.recorded - 1])
-    passed = Passed(
-        now.epoch,
-        now.epoch - before,
-        so_far,
-        now.begun,
-        spent,
-        share * float(np.mean(pending.accepted)) / target.tau,
-        float(np.mean(measured.loss)),
-        float(np.sqrt(np.sum(np.square(measured.loss_error)))) / len(s),
-        log.recorded_after(now.adapted.burn_in),
-    )
-    turn = course.turn(passed, now.adapted)
-    adapted, evaluations = turn.adapted, examples * target.tau
-    if turn.is_scoring and sampler.settings.is_scoring:
-        adapted, scored = rescored(sampler, now.state, adapted, so_far)
-        evaluations += scored
-    sampler.adapt(adapted)
-    is_first = not log.is_audited(adapted.burn_in)
-    state, audited = auditor.at(now.state, now.epoch, turn, so_far, float(np.mean(used.audited)), is_first)
-    log.add(now.recorded, record(now.epoch, pending, s, sizes, measured, evaluations, audited, used), now.state.path)
-    marks = now.marks
-    if now.recorded + 1 == len(marks) and turn.marks:
-        marks = np.concatenate([marks, np.array(turn.marks, marks.dtype)])
-    return replace(now, state=state, recorded=now.recorded + 1, pending=None, adapted=adapted, marks=marks)
 
 
 def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
@@ -395,26 +323,13 @@ def _shown(
 
     def show(now: Standing, log: Logbook, before: float) -> None:
         if bar and log.last is not None:
-            bar(_progress(now, log.last, now.seconds - before))
+            bar(progress_of(now, log.last, now.seconds - before))
 
     try:
         yield show
     finally:
         if isinstance(bar, ProgressBar):
             bar.close()
-
-
-def _progress(now: Standing, last: Records, seconds: float) -> Progress:
-    """The last record, and what was counted since."""
-    loss, pending = last["loss"][:, -1], now.pending
-    acceptance, batch = float(last["acceptance"][:, -1].mean()), float(last["batch_size"][:, -1].mean())
-    used = int(last["data_used"][:, -1].sum())
-    if pending is not None:
-        proposals = pending.proposals.sum()
-        acceptance, batch = float(pending.accepted.sum() / proposals), float(pending.examples.sum() / proposals)
-        used += int(pending.evaluations.sum())
-    phase = "burn-in" if now.epoch < now.adapted.burn_in else "sampling"
-    return Progress(now.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss), phase)
 
 
 def _renamed(acceptance: AcceptanceTest | None, test: AcceptanceTest | None) -> AcceptanceTest | None:

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from trajens import datasets, models, schedule
-from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
-from trajens.acceptance.base import minibatch_chunk
+from trajens.acceptance import AcceptanceTest, MinibatchBarker, Penalty
 from trajens.datasets import Label, Labelled, Reading
 from trajens.errors import InputError, integer, number, require
 from trajens.experiments.kinds import tilts
-from trajens.experiments.options import EVEN, PROBLEMS, RENAMED, Config, resolve
+from trajens.experiments.options import EVEN, PROBLEMS, RENAMED, Config
+from trajens.experiments.parts import acceptance_of, move_of
+from trajens.experiments.resolving import agreed, resolve
 from trajens.models import Model
-from trajens.moves import CentreOfMass, Mixture, Move, Proposer, Segment, SingleSite
+from trajens.moves import Proposer
 from trajens.moves.base import usual_fraction
 from trajens.problem import Problem
 from trajens.progress import Progress
@@ -26,11 +27,13 @@ from trajens.run import Run, restored, sample
 from trajens.sampling.footprint import require_room_for_data, require_room_for_models
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.scan import Checkerboard, Scan, scan_named
+from trajens.speed import pairs_per_second
+from trajens.starts import BUDGET, RANDOM
 from trajens.storage.directory import RunDirectory
 from trajens.storage.stored import StoredRun
 from trajens.subsample import MAX_SIZE
 from trajens.target import Target, path_length
-from trajens.training import BUDGET, RANDOM, pairs_per_second, prepared, train_prepared, usual_chunk
+from trajens.training import prepared, train_prepared, usual_chunk
 
 _DIGITS = Reading("array", Label(None, tuple(range(10))), shape=(28, 28), is_bytes=True)
 _LINE = Reading("array", Label(), shape=(2,))
@@ -53,7 +56,7 @@ class Experiment:
         if self.config.problem == "mnist":
             return replace(_DIGITS, label=Label()) if self.config.loss == "squared" else _DIGITS
         if self.config.reading is not None:
-            return self._agreed(Reading.from_json(self.config.reading))
+            return agreed(self.config, Reading.from_json(self.config.reading))
         return self._read[0]
 
     @cached_property
@@ -75,23 +78,6 @@ class Experiment:
         return datasets.learn(
             config.problem, config.label, config.loss, config.missing or "refuse", config.standardise, known
         )
-
-    def _agreed(self, reading: Reading) -> Reading:
-        """Refuse options that say otherwise than what a run wrote down."""
-        config, is_classes = self.config, reading.label.classes is not None
-        said = {
-            "label": (config.label, reading.label.name),
-            "missing": (config.missing, reading.missing),
-            "standardise": (config.standardise, reading.is_standardised),
-            "loss": (config.loss, "cross-entropy" if is_classes else "squared"),
-        }
-        for name, (given, known) in said.items():
-            require(
-                given is None or given == known,
-                f"{name} must be {known}, as the reading of the run says, got {given}; leave out the reading and the "
-                "sizes to learn them again.",
-            )
-        return reading
 
     def labelled(self, path: str | Path) -> Labelled:
         """Inputs and labels of a file, read as the training data were; numbers on the scale of those."""
@@ -210,45 +196,14 @@ class Experiment:
     @property
     def move(self) -> Proposer:
         """How models are redrawn."""
-        config = self.config
-        move: Move = SingleSite(self.fraction, config.refresh)
-        if config.segment is not None:
-            length = integer("segment", config.segment, 1, "try 2 to 8 models")
-            move = Segment(length, self.fraction, config.refresh)
-        if config.centre_of_mass is None:
-            return move
-        width = number("centre-of-mass", config.centre_of_mass, "try sigma or more at small s", above=0.0)
-        return Mixture([(config.tau, move), (1, CentreOfMass(width))])
+        return move_of(self.config, self.fraction)
 
     @property
     def acceptance(self) -> AcceptanceTest:
         """How changes are accepted."""
-        config, name = self.config, self.config.acceptance
-        require(
-            config.rho is None or name in ("penalty", "minibatch-barker"),
-            f"rho must be left out with --acceptance {name}, got {config.rho}; use penalty or minibatch-barker for "
-            "that.",
-        )
-        for option, advice in (("pool", "pool plans"), ("tolerance", "keep a tolerance"), ("stages", "refuse early")):
-            value = getattr(config, option)
-            require(
-                name == "penalty" or value in (None, False),
-                f"{option} must be left out with --acceptance {name}, got {value}; use penalty to {advice}.",
-            )
         size = len(self.data.y)
-        if config.chunk is not None:
-            integer("chunk", config.chunk, 2, f"there are {size} examples, leave it out for the usual number", size)
-        if name in ("barker", "metropolis"):
-            return Barker(config.chunk) if name == "barker" else Metropolis(config.chunk)
-        usual = usual_chunk(size, self.chains * config.tau) if self.is_by_data else None
-        chunk = minibatch_chunk(usual if config.chunk is None else config.chunk, size)
-        if name == "paper":
-            return paper_test(chunk)
-        if name == "penalty":
-            given = {"tolerance": config.tolerance, "stages": config.stages}
-            chosen: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
-            return Penalty(chunk, config.rho, pool=bool(config.pool), **chosen)
-        return MinibatchBarker(chunk, MinibatchBarker.rho if config.rho is None else config.rho)
+        usual = usual_chunk(size, self.chains * self.config.tau) if self.is_by_data else None
+        return acceptance_of(self.config, size, usual)
 
     @property
     def scan(self) -> Scan:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trajens.sampling.adapted import MAX_EPOCHS
-from trajens.sampling.sampler import Program
+from trajens.sampling.program import Program
 
 
 class Blocks:

@@ -18,9 +18,10 @@ from trajens.randomness import Key, fold_in, key_of
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
 from trajens.sampling.initial import initial_paths
 from trajens.sampling.measure import Measurement, examples_per_measurement, losses_of_examples, measure
+from trajens.sampling.program import Inputs, Program
 from trajens.sampling.proposals import Proposed, propose_and_look
 from trajens.sampling.recording import total
-from trajens.sampling.sampler import Inputs, Program, State, advance, init
+from trajens.sampling.sampler import State, advance, init
 from trajens.sampling.settings import Settings
 from trajens.sampling.sizes import initial_sizes
 from trajens.sampling.tally import Tally

@@ -19,7 +19,7 @@ import numpy as np
 from trajens.acceptance.penalty import RHO_LARGEST
 from trajens.sampling.devices import Sampler
 from trajens.sampling.sampler import State
-from trajens.sampling.sizes import share_moved
+from trajens.sampling.sizes import share_renewed
 
 _ACCEPTED = 0.23
 """2 Phi(-rho/2) at the rho of `RHO_LARGEST`."""
@@ -53,7 +53,7 @@ def slopes(sampler: Sampler, state: State) -> Slopes:
     program, chains = sampler.program, sampler.settings.chains
     if program.is_tuned:
         state = sampler.with_share(state, _SMALL)
-    share = share_moved(program.move.components[0][1], float(np.mean(state.mean_size)), state.path.shape[-1])
+    share = share_renewed(state.sizes, program.move, state.path.shape[-1])
     examples = min(_EXAMPLES, program.population)
     seen = sampler.look_at(state, 0, -(-_PROPOSALS // chains), examples)
     differences = np.asarray(seen.differences, np.float64).reshape(-1, examples)

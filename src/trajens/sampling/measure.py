@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from trajens.acceptance.moments import merge, moments_of, no_moments
 from trajens.losses import Loss, losses_of_pairs
 from trajens.randomness import Key, Purpose, fold_in, words
-from trajens.sampling.sampler import Inputs, Program, State
+from trajens.sampling.program import Inputs, Program
+from trajens.sampling.sampler import State
 from trajens.subsample import permute
 
 _CHUNK = 256

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 
 from trajens.moves.base import Proposal, Site, distance
 from trajens.randomness import Key, Purpose, below, fold_in, words
-from trajens.sampling.sampler import Inputs, Program, State, proposer
+from trajens.sampling.program import Inputs, Program
+from trajens.sampling.sampler import State, proposer
 from trajens.scan import site_of_lane
 from trajens.subsample import permute
 

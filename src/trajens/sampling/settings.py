@@ -16,8 +16,8 @@ from trajens.errors import InputError, choice, first_line, integer, require
 from trajens.moves import Proposer, SingleSite
 from trajens.precision import single
 from trajens.sampling.course import Course
+from trajens.sampling.program import Program
 from trajens.sampling.recording import NAMES
-from trajens.sampling.sampler import Program
 from trajens.scan import Scan, check_places, scan_named
 from trajens.subsample import MAX_SIZE
 from trajens.target import Target

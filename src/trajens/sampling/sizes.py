@@ -9,13 +9,13 @@ averages are taken with a fixed kernel. The size is the share of many parameters
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.moves.base import FEW_PARAMETERS, Move, Redraw, usual_fraction
+from trajens.moves.base import FEW_PARAMETERS, Move, Proposer, Redraw, usual_fraction
 
 ACCEPTANCE = 0.35
 """At which annealed paths moved furthest per example, in a flat maximum."""
@@ -67,8 +67,27 @@ def initial_sizes(chains: int, kinds: int, dim: int, share: float | None = None)
     return Sizes(jnp.full((chains, kinds), math.log(size), jnp.float32), zero, zero)
 
 
-def share_moved(move: Move, size: float, dim: int) -> float:
-    """The part of a model that a change of `size` renews, where NaN is the move's own size."""
+def mean_sizes(sizes: Any, move: Proposer, chains: int) -> np.ndarray:
+    """The mean size (chains,) of the kinds of moves that are tuned; NaN without."""
+    is_tuned = [component.is_sized for _, component in move.components]
+    if not isinstance(sizes, Sizes) or not any(is_tuned):
+        return np.full(chains, np.nan)
+    return np.exp(np.asarray(sizes.log_size, np.float64)[:, is_tuned]).mean(1)
+
+
+def share_renewed(sizes: Any, move: Proposer, dim: int) -> float:
+    """The part of a model that an accepted move renews, on average over chains and kinds of moves."""
+    total, share = sum(weight for weight, _ in move.components), 0.0
+    for kind, (weight, component) in enumerate(move.components):
+        size = float("nan")
+        if isinstance(sizes, Sizes) and component.is_sized:
+            size = float(np.exp(np.asarray(sizes.log_size, np.float64)[:, kind]).mean())
+        share += weight / total * _share(component, size, dim)
+    return share
+
+
+def _share(move: Move, size: float, dim: int) -> float:
+    """The part that one move renews, where a size of NaN is its own."""
     if not isinstance(move, Redraw):
         return 1.0
     if np.isnan(size):

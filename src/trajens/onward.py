@@ -1,0 +1,101 @@
+"""From one record of a run to the next: blocks of epochs, then measuring, auditing, adapting and writing down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import jax
+import numpy as np
+
+from trajens.progress import Progress
+from trajens.records import Records
+from trajens.sampling import auditing
+from trajens.sampling.blocks import Blocks
+from trajens.sampling.course import ByEpochs, Course, Passed
+from trajens.sampling.devices import Sampler
+from trajens.sampling.measure import examples_per_measurement
+from trajens.sampling.recording import record, total
+from trajens.sampling.scoring import rescored
+from trajens.sampling.sizes import mean_sizes, share_renewed
+from trajens.storage.logbook import Logbook
+from trajens.storage.standing import Standing
+
+
+def standings(now: Standing, sampler: Sampler, log: Logbook, stop: Callable[[], bool] | None) -> Iterator[Standing]:
+    """Where a run stands after every block and after every record."""
+    blocks, began = Blocks(sampler.program), time.perf_counter() - now.seconds
+    settings, auditor = sampler.settings, auditing.Auditor(sampler)
+    course = settings.course or ByEpochs.over(now.marks, settings.burn_in, sampler.target.schedule)
+    while not now.is_complete:
+        is_stopped, mark = False, now.marks[now.recorded]
+        while now.epoch < mark and not is_stopped:
+            now = replace(_advanced(now, sampler, blocks, int(mark)), seconds=time.perf_counter() - began)
+            is_stopped = stop is not None and stop()
+            if now.epoch < mark:
+                yield now
+        if now.epoch == mark:
+            now = replace(_recorded(now, sampler, course, auditor, log), seconds=time.perf_counter() - began)
+            yield now
+        if is_stopped:
+            return
+
+
+def _advanced(now: Standing, sampler: Sampler, blocks: Blocks, mark: int) -> Standing:
+    """A block further, at most to `mark`."""
+    epoch = min(mark, now.epoch + blocks.epochs)
+    with blocks.timed():
+        state, tally = sampler.advance_to(now.state, epoch)
+        counted = jax.tree.map(np.asarray, tally)
+    pending = total([counted] if now.pending is None else [now.pending, counted])
+    return replace(now, state=state, epoch=epoch, pending=pending)
+
+
+def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing.Auditor, log: Logbook) -> Standing:
+    """Measure and audit at a mark, write it down, adapt and count from 0 again."""
+    pending, target, used = now.pending, sampler.target, log.used
+    assert pending is not None
+    so_far, spent = float(np.mean(pending.evaluations + used.data)), float(np.mean(pending.evaluations))
+    s, sizes = sampler.s_at(now.epoch), mean_sizes(now.state.sizes, sampler.settings.move, sampler.settings.chains)
+    examples = examples_per_measurement(target.problem.size, target.tau, spent)
+    measured = sampler.measure_at(now.state, now.epoch, examples)
+    share = share_renewed(now.state.sizes, sampler.settings.move, target.problem.dim)
+    before = 0 if now.recorded == 0 else int(now.marks[now.recorded - 1])
+    passed = Passed(
+        now.epoch,
+        now.epoch - before,
+        so_far,
+        now.begun,
+        spent,
+        share * float(np.mean(pending.accepted)) / target.tau,
+        float(np.mean(measured.loss)),
+        float(np.sqrt(np.sum(np.square(measured.loss_error)))) / len(s),
+        log.recorded_after(now.adapted.burn_in),
+    )
+    turn = course.turn(passed, now.adapted)
+    adapted, evaluations = turn.adapted, examples * target.tau
+    if turn.is_scoring and sampler.settings.is_scoring:
+        adapted, scored = rescored(sampler, now.state, adapted, so_far)
+        evaluations += scored
+    sampler.adapt(adapted)
+    is_first = not log.is_audited(adapted.burn_in)
+    state, audited = auditor.at(now.state, now.epoch, turn, so_far, float(np.mean(used.audited)), is_first)
+    log.add(now.recorded, record(now.epoch, pending, s, sizes, measured, evaluations, audited, used), now.state.path)
+    marks = now.marks
+    if now.recorded + 1 == len(marks) and turn.marks:
+        marks = np.concatenate([marks, np.array(turn.marks, marks.dtype)])
+    return replace(now, state=state, recorded=now.recorded + 1, pending=None, adapted=adapted, marks=marks)
+
+
+def progress_of(now: Standing, last: Records, seconds: float) -> Progress:
+    """The last record, and what was counted since."""
+    loss, pending = last["loss"][:, -1], now.pending
+    acceptance, batch = float(last["acceptance"][:, -1].mean()), float(last["batch_size"][:, -1].mean())
+    used = int(last["data_used"][:, -1].sum())
+    if pending is not None:
+        proposals = pending.proposals.sum()
+        acceptance, batch = float(pending.accepted.sum() / proposals), float(pending.examples.sum() / proposals)
+        used += int(pending.evaluations.sum())
+    phase = "burn-in" if now.epoch < now.adapted.burn_in else "sampling"
+    return Progress(now.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss), phase)

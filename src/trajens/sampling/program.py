@@ -1,0 +1,83 @@
+"""A sampler as it is compiled, and the numbers of a run that are not compiled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+
+from trajens.acceptance.base import AcceptanceTest
+from trajens.copies import Copies
+from trajens.losses import Loss, losses_of_pairs
+from trajens.moves.base import Proposer
+from trajens.scan import Scan, num_lanes
+from trajens.schedule import Schedule
+from trajens.target import PathLaw
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that is compiled in; two runs with equal programs and shapes share one compilation."""
+
+    loss: Loss
+    size: int
+    tau: int
+    move: Proposer
+    acceptance: AcceptanceTest
+    scan: Scan
+    schedule: Schedule | None
+    looks_every: int = 1
+    """Iterations between two looks at whether all lanes have arrived, which is work for nothing after they have."""
+    copies: int = 1
+    """Copies per example, see `trajens.copies`."""
+    is_tuned: bool = False
+    """Whether moves tune their sizes, see `trajens.sampling.sizes`."""
+    ahead: int = 1
+    """Chunks evaluated at once, of which a decision uses as many as it would have asked for one by one."""
+
+    @property
+    def lanes(self) -> int:
+        """Lanes per chain."""
+        return num_lanes(self.scan, self.move, self.tau)
+
+    @property
+    def span(self) -> int:
+        """The most models one proposal changes."""
+        return self.move.span(self.tau)
+
+    @property
+    def population(self) -> int:
+        """What batches are drawn from: the data, or M copies of them."""
+        return self.size * self.copies
+
+    @property
+    def chunk(self) -> int:
+        """Examples a batch grows by."""
+        return self.acceptance.chunk_size(self.population)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks per iteration and lane; one where a proposal takes several iterations for its models."""
+        return min(self.ahead, -(-self.population // self.chunk)) if self.span == 1 else 1
+
+
+class Inputs(NamedTuple):
+    """Numbers of a run that are not compiled in.
+
+    `s` has one entry per chain; tests learn before `learn_until`, and moves are tuned before `tune_until`.
+    """
+
+    data: Any
+    law: PathLaw
+    s: jax.Array
+    learn_until: jax.Array
+    tune_until: jax.Array
+    copies: Copies | None = None
+
+    def losses(self, loss: Loss, pairs: jax.Array, members: jax.Array, is_active: jax.Array) -> jax.Array:
+        """Losses (lanes, 2, m) of pairs of models on `members` (lanes, m) of the population."""
+        if self.copies is None:
+            return losses_of_pairs(loss, self.data, pairs, members, is_active)
+        examples = self.copies.example[members]
+        return losses_of_pairs(loss, self.data, pairs, examples, is_active) * self.copies.factor[examples][:, None]

@@ -1,0 +1,180 @@
+"""Where training starts: a model by evolution, a random one, weights of one's own or the paths of another run."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from trajens.acceptance import Penalty
+from trajens.errors import Stopped, require
+from trajens.losses import compiled_losses_of_pairs
+from trajens.precision import as_single
+from trajens.problem import Problem
+from trajens.progress import Progress, ProgressBar, Show
+from trajens.sampling.course import ByData
+from trajens.sampling.devices import Sampler
+from trajens.sampling.evolution import Evolution, Evolving, evolved
+from trajens.sampling.first_s import slopes
+from trajens.sampling.scoring import rescored
+from trajens.storage.directory import RunDirectory
+from trajens.storage.identity import identity_of
+from trajens.storage.standing import Standing
+from trajens.storage.stored import StoredRun
+from trajens.target import Target
+
+BUDGET = 2.5e7
+"""Pairs of losses that a run takes unless it is told otherwise: some minutes on two cores for the paper's network."""
+
+EVOLUTION, RANDOM = "evolution", "random"
+
+SHARE_OF_EVOLUTION, LESS = 0.6, 0.6
+"""Of the usual budget, for a start by evolution; larger ones spend more on it by this power, a smaller share."""
+
+_CHECKED = 4096
+_WIDE = 3.0
+_MOMENTS = ("model", "slope", "square")
+
+
+def scale_of(problem: Problem, prior: float | str | None = "auto") -> float:
+    """The size of the parameters: the width of their prior, but no more than three times what paths start from.
+
+    Weights of wide layers start much smaller than a prior for all of them is wide.
+    """
+    known = problem.prior if prior == "auto" else prior
+    around = problem.initial if problem.initial is not None and np.any(problem.initial) else problem.spread
+    size = problem.dim**-0.5 if around is None else float(np.sqrt(np.mean(np.square(around))))
+    if not isinstance(known, (int, float)):
+        return size
+    return float(known) if around is None else min(float(known), _WIDE * size)
+
+
+def for_evolution(pairs: float) -> float:
+    """Of a budget of pairs per chain, what goes into a start by evolution."""
+    return SHARE_OF_EVOLUTION * min(pairs, BUDGET * (pairs / BUDGET) ** LESS)
+
+
+def start_of(
+    sampler: Sampler,
+    start: Any,
+    shown: Shown,
+    directory: RunDirectory | None,
+    stop: Callable[[], bool] | None,
+) -> tuple[np.ndarray | None, float]:
+    """Paths to start from, None for random ones, and the pairs of losses per chain that they took."""
+    target, chains = sampler.target, sampler.settings.chains
+    if not isinstance(start, (str, Path)):
+        return _constant(start, target, chains), 0.0
+    if start == RANDOM:
+        return None, 0.0
+    if start == EVOLUTION:
+        return _evolved(sampler, shown, directory, stop)
+    require(
+        Path(start).is_dir(),
+        f"start must be evolution, random, an array or the directory of a run, got {str(start)!r}; check it.",
+    )
+    return StoredRun(start).paths, 0.0
+
+
+def _evolved(
+    sampler: Sampler, shown: Shown, directory: RunDirectory | None, stop: Callable[[], bool] | None
+) -> tuple[np.ndarray, float]:
+    """Constant paths at models by evolution, or at those it began with where they are better; and its pairs."""
+    target, settings, problem = sampler.target, sampler.settings, sampler.target.problem
+    assert isinstance(settings.course, ByData)
+    random = sampler.init()
+    models = np.asarray(random.path)[:, 0]
+    scale = scale_of(problem, target.prior)
+    how, generations = Evolution(scale=scale).within(for_evolution(settings.course.pairs), problem.size)
+    pairs, began = how.pairs * how.examples, time.perf_counter()
+    identity = {} if directory is None else identity_of(target, settings)
+    kept = None if directory is None else directory.kept_start(identity)
+    begin = Evolving.of(models) if kept is None else Evolving(int(kept["done"]), *(kept[n] for n in _MOMENTS))
+
+    def watch(now: Evolving, loss: float) -> bool:
+        shown(now.done * pairs, loss, time.perf_counter() - began, settings.chains)
+        is_stopped = stop is not None and stop()
+        if directory is not None and (is_stopped or directory.is_due()):
+            named = zip(_MOMENTS, now[1:], strict=True)
+            directory.keep_start({"done": np.array(now.done), **dict(named)}, identity)
+        return is_stopped
+
+    found = evolved(problem, jax.tree.map(np.asarray, random.key), begin, generations, how, watch)
+    if found.done < generations:
+        raise Stopped(f"stopped in the start of the run, after {found.done:,} of {generations:,} generations")
+    is_better = _losses(problem, found.model) < _losses(problem, models)
+    chosen = np.where(is_better[:, None], found.model, models)
+    return _constant(chosen[:, None], target, settings.chains), float(generations * pairs)
+
+
+def _constant(start: Any, target: Target, chains: int) -> np.ndarray:
+    """One model (dim,), or one per chain (chains, 1, dim), as paths that stay there; paths as they are."""
+    given = as_single("start", start)
+    dim, tau = target.problem.dim, target.tau
+    accepted = {(dim,), (tau, dim), (chains, 1, dim), (chains, tau, dim)}
+    require(
+        given.shape in accepted,
+        f"start must be evolution, random, the directory of a run, or an array of shape ({dim},), ({tau}, {dim}) or "
+        f"({chains}, {tau}, {dim}), got {given.shape}; it is (dim,), (tau, dim) or (chains, tau, dim).",
+    )
+    is_constant = given.ndim == 1 or given.shape == (chains, 1, dim)
+    return np.broadcast_to(given, (chains, tau, dim)) if is_constant else given
+
+
+def _losses(problem: Problem, models: np.ndarray) -> np.ndarray:
+    """Mean losses (k,) of models (k, dim) on some of the data; infinite where one is not finite."""
+    some = np.linspace(0, problem.size - 1, min(_CHECKED, problem.size)).astype(np.int32)
+    pairs = np.repeat(models[:, None], 2, axis=1)
+    indices = np.tile(some, (len(models), 1))
+    losses = compiled_losses_of_pairs(problem.loss, problem.data, pairs, indices, np.ones(len(models), bool))
+    mean = np.asarray(losses)[:, 0].mean(1)
+    return np.where(np.isfinite(mean), mean, np.inf)
+
+
+def begun_at(sampler: Sampler, paths: np.ndarray | None, pairs: float) -> Standing:
+    """The standing before the first epoch: paths, a first s, sizes of moves that suit it."""
+    state, adapted, program = sampler.init(paths), sampler.adapted, sampler.program
+    course = sampler.settings.course
+    assert isinstance(course, ByData)
+    if sampler.settings.is_scoring:
+        adapted, _ = rescored(sampler, state, adapted, pairs)
+        sampler.adapt(adapted)
+    found = slopes(sampler, state)
+    per_renewal = (course.pairs - pairs) / (2 * course.renewals(pairs))
+    s = found.first_s() if paths is None else found.first_s_of_trained(per_renewal, program.tau)
+    if program.is_tuned:
+        state = sampler.with_share(state, found.share_at(s, program.chunk))
+    goal = float(sampler.target.s_values.max())
+    if paths is not None:
+        ends = np.asarray(state.path)[:, [0, -1]].reshape(-1, state.path.shape[-1])
+        adapted = adapted._replace(ceiling=float(_losses(sampler.target.problem, ends).mean()))
+    adapted = adapted._replace(tilt=min(s / goal, 1.0) if course.is_to_s else s)
+    if isinstance(program.acceptance, Penalty) and state.acceptance:
+        # While s rises, as much noise as moves furthest; audits will tell what is within the tolerance.
+        memory = jax.tree.map(np.asarray, state.acceptance)
+        state = sampler.with_memory(state, memory._replace(rho=np.full_like(memory.rho, program.acceptance.rho)))
+    first = course.first_mark(program.chunk, program.lanes, pairs)
+    return Standing(state, 0, np.array([first]), adapted=adapted, begun=pairs)
+
+
+class Shown:
+    """Shows the start, where progress is shown."""
+
+    def __init__(self, progress: bool | Show, pairs: float):
+        self._show: Any = ProgressBar(pairs, label=EVOLUTION, unit="pairs") if progress is True else progress
+
+    def __call__(self, pairs: int, loss: float, seconds: float, chains: int) -> None:
+        if self._show:
+            self._show(Progress(0, seconds, loss, math.nan, math.nan, pairs * chains, chains, EVOLUTION))
+
+    def __enter__(self) -> Shown:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self._show, ProgressBar):
+            self._show.close()
