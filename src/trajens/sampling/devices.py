@@ -59,6 +59,7 @@ class Sampler:
         everywhere = NamedSharding(self._mesh, PartitionSpec())
         self._by_chain, self._everywhere = by_chain, everywhere
         unknown = jax.device_put(np.int32(0), everywhere)
+        self.adapted: Adapted = first_adapted(target, self.settings)
         self._inputs = Inputs(
             _shared(target.problem.data, everywhere),
             jax.device_put(target.law, everywhere),
@@ -66,18 +67,21 @@ class Sampler:
             unknown,
             unknown,
         )
-        self.adapt(first_adapted(target, self.settings))
+        self.adapt(self.adapted)
 
     @single
     def adapt(self, to: Adapted) -> None:
         """Go on with another tilt, end of burn-in or other copies of examples."""
-        chains = self.settings.chains
+        chains, copies = self.settings.chains, self._inputs.copies
+        if to.counts is None:
+            copies = None
+        elif copies is None or to.counts is not self.adapted.counts:
+            copies = jax.device_put(copies_of(to.counts), self._everywhere)
         self.adapted = to
         s = (self.target.s_of_chains(chains) * np.float32(to.tilt)).astype(np.float32)
         until = jax.device_put(np.int32(to.burn_in), self._everywhere)
         # Tests of a run without a burn-in adapt throughout.
         learn_until = until if to.burn_in > 0 else jax.device_put(np.int32(MAX_EPOCHS), self._everywhere)
-        copies = None if to.counts is None else jax.device_put(copies_of(to.counts), self._everywhere)
         self._inputs = self._inputs._replace(
             s=jax.device_put(s, self._by_chain), learn_until=learn_until, tune_until=until, copies=copies
         )
