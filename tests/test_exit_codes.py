@@ -52,7 +52,7 @@ INSIDE = [
     Row("train text.npz", 2, "pickled (object) data. If you trust the file"),
     Row("train --config folder.csv", 2, "got 'folder.csv': Is a directory"),
     Row(f"train --config {LONG}", 2, "File name too long"),
-    Row("train perceptron --initial loop.csv", 2, "directory must be that of a run"),
+    Row("train perceptron --start loop.csv", 2, "directory must be that of a run"),
     Row("predict run loop.csv --out p.csv", 2, "path must be a file that exists, got 'loop.csv'"),
     Row("predict run folder.csv --out p.csv", 2, "path must be a file that exists, got 'folder.csv'"),
     Row(f"predict run {LONG}.csv --out p.csv", 2, "that can be read, got File name too long"),
