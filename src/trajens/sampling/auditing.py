@@ -1,8 +1,7 @@
 """Audits of a run: when they are due, what they cost, what they find, and what is planned after them.
 
 At most a fiftieth of the data goes into audits. In burn-in they are made when the course of the run says so, and the
-acceptance test may plan by them; most of it is kept for the plan at the end of burn-in, and for the first audit after
-it. From there on they are made whenever there is enough to spend, and nothing is changed by them.
+acceptance test may plan by them; after it whenever there is enough to spend, and nothing is changed by them.
 All of it is a function of the state and of what was counted, so that a run that is resumed is audited at the same
 epochs.
 """
@@ -32,9 +31,6 @@ from trajens.target import Target
 
 SHARE = 0.02
 """Of the data that audits may take."""
-
-_EARLY_PART, _LAST_PART = 0.35, 0.8
-"""Of that, what they may take in burn-in, and up to its end."""
 
 ANNEALING_TOLERANCE = 0.1
 """What a plan may be off by while s still rises, unless the tolerance is larger."""
@@ -216,8 +212,7 @@ class Auditor:
         is_early = epoch <= turn.adapted.burn_in
         if is_early and not turn.is_planning:
             return state, None
-        part = _EARLY_PART if epoch < turn.adapted.burn_in else _LAST_PART if is_early else 1.0
-        budget = part * SHARE * used - audited
+        budget = turn.for_audits * SHARE * used - audited
         proposals, examples = self._affordable(state, epoch, budget, is_first)
         if proposals == 0:
             return state, None

@@ -45,6 +45,8 @@ _FASTEST = math.log(2.0)
 _SETTLED = 0.02
 _ABOVE, _SURELY, _FEWEST = 1.1, 2.5, 8
 """How far, and by how many errors, a loss must be above that of the start to count, and renewals a budget is for."""
+_AUDITS_IN_BURN_IN, _AUDITS_TO_ITS_END = 0.35, 0.8
+"""Burn-in is most of a run by data: some is kept for the plan at its end, and for a look after it."""
 _LONGER, _FEWEST_AFTER = 4, 4
 """How much longer than the piece before one may be, and records after burn-in at least."""
 
@@ -80,13 +82,17 @@ class Passed(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What follows: how to go on, what is due now, whether s is where it ends, and further marks."""
+    """What follows: how to go on, what is due now, whether s is where it ends, and further marks.
+
+    `for_audits` is the part of what audits may take that may be spent now.
+    """
 
     adapted: Adapted
     is_planning: bool
     is_scoring: bool
     is_settled: bool
     marks: tuple[int, ...] = ()
+    for_audits: float = 1.0
 
 
 class Course(ABC):
@@ -173,7 +179,7 @@ class ByData(Course):
         is_reached = self.loss is not None and passed.loss <= self.loss
         if now >= 1.0 or is_reached:
             over = adapted._replace(burn_in=passed.epoch, tilt=1.0 if self.is_to_s else adapted.tilt)
-            return Turn(over, True, False, True, self._following(passed, total))
+            return Turn(over, True, False, True, self._following(passed, total), _AUDITS_TO_ITS_END)
         tilt = adapted.tilt * math.exp(self._rise(adapted, now, before, passed))
         passes = lambda parts: any(before < part <= now for part in parts)  # noqa: E731
         return Turn(
@@ -182,6 +188,7 @@ class ByData(Course):
             passes(SCORING),
             now >= RISING,
             self._following(passed, total),
+            _AUDITS_IN_BURN_IN,
         )
 
     def _rise(self, adapted: Adapted, now: float, before: float, passed: Passed) -> float:
