@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from trajens.records import Records
@@ -21,16 +23,21 @@ def report(run: Run) -> str:
     start = f"start: {run.standing.begun:.2g} pairs of losses per chain for an evolution strategy\n"
     moves = f", moves of size {found['move_size']:.2g}" if np.isfinite(found["move_size"]) else ""
     scores = ", examples drawn by their losses" if run.settings.is_scoring else ""
-    audited = "error of s: the run is too short for an audit"
-    if np.isfinite(found["tilt_error"]):
-        asked = "" if tolerance is None else f" (tolerance {tolerance:.1%})"
-        audited = f"error of s, audited: {found['tilt_error']:+.2%} +- {found['tilt_error_stderr']:.2%}{asked}"
+    asked = "" if tolerance is None else f" (tolerance {tolerance:.1%})"
     return (
         (start if run.standing.begun > 0 else "")
         + f"chosen: s = {_listed(run.s)}, sigma = {run.target.sigma:.3g}{moves}, batches of "
         + f"{found['batch_size']:.0f} of {run.target.problem.size}{scores}\n"
-        + f"loss per model: {found['loss']:.4g}\n{audited}\nnext: {advice(run).replace('--', '')}"
+        + f"loss per model: {found['loss']:.4g}\nerror of s, audited: {audited_error(found)}{asked}\n"
+        + f"next: {advice(run).replace('--', '')}"
     )
+
+
+def audited_error(summary: dict[str, Any]) -> str:
+    """The error of s in a summary, with its standard error."""
+    if not np.isfinite(summary["tilt_error"]):
+        return "too short for an audit"
+    return f"{summary['tilt_error']:+.2%} +- {summary['tilt_error_stderr']:.2%}"
 
 
 def _listed(values: np.ndarray) -> str:
@@ -49,10 +56,9 @@ def advice(run: Run, out: object = None) -> str:
     """
     records = {name: values[:, run.records["epoch"][0] > run.burn_in] for name, values in run.records.items()}
     course = run.settings.course
-    is_by_data = isinstance(course, ByData)
-    longer = "more --epochs" if out is None else f"trajens resume {out} --epochs {run.epochs}"
-    if is_by_data and out is None:
-        longer = "a larger --budget"
+    longer = f"trajens resume {out} --epochs {run.epochs}"
+    if out is None:
+        longer = "more --epochs" if course is None else "a larger --budget"
     acceptance = float(records["acceptance"].mean())
     if isinstance(course, ByData) and course.loss is not None and records["loss"].mean() > _REACHED * course.loss:
         return f"the loss of {course.loss:g} that was asked for was not reached: give it a larger --budget"
@@ -64,7 +70,7 @@ def advice(run: Run, out: object = None) -> str:
         return "there are too few records after burn-in to say whether the loss still falls: ask for more --records"
     if _falls(records):
         return f"the loss still falls: go on with {longer}"
-    if is_by_data:
+    if course is not None:
         return "the loss has stopped falling at this s: a larger --budget takes it lower, more --chains vote better"
     return "the loss has stopped falling: a larger --s takes it lower, and longer batches with it"
 

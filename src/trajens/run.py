@@ -21,7 +21,7 @@ from trajens.progress import ProgressBar, Show
 from trajens.records import Records, num_records, warn_if_not_finite, warn_of_tilt
 from trajens.sampling import marks
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
-from trajens.sampling.course import ByData
+from trajens.sampling.course import ByData, Course
 from trajens.sampling.devices import Sampler
 from trajens.sampling.footprint import require_room
 from trajens.sampling.sampler import State, state_like
@@ -283,9 +283,9 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     else:
         log.begin(now, identity_of(run.target, run.settings), witness_of(run.target.problem))
     try:
-        with _shown(progress, now, run.settings) as show:
+        with _shown(progress, now, log, run.settings.course) as show:
             for now in standings(first, sampler, log, stop):
-                show(now, log, run.seconds)
+                show(now, run.seconds)
                 log.save(now, is_due=False)
     except KeyboardInterrupt:
         warnings.warn(f"interrupted at epoch {now.epoch}: this is the run up to there; extend it.", stacklevel=3)
@@ -311,17 +311,16 @@ def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run
 
 @contextmanager
 def _shown(
-    progress: bool | Show, now: Standing, settings: Settings
-) -> Iterator[Callable[[Standing, Logbook, float], None]]:
+    progress: bool | Show, now: Standing, log: Logbook, course: Course | None
+) -> Iterator[Callable[[Standing, float], None]]:
     """A function that tells how far a run is; the bar it may draw is closed at the end."""
-    course = settings.course
     bar: Any = progress
     if progress is True and isinstance(course, ByData):
-        bar = ProgressBar(course.pairs, now.used, curve=True, unit="pairs")
+        bar = ProgressBar(course.pairs, float(np.mean(log.used.data)), curve=True, unit="pairs")
     elif progress is True:
         bar = ProgressBar(int(now.marks[-1]), now.epoch, curve=True)
 
-    def show(now: Standing, log: Logbook, before: float) -> None:
+    def show(now: Standing, before: float) -> None:
         if bar and log.last is not None:
             bar(progress_of(now, log.last, now.seconds - before))
 

@@ -14,6 +14,8 @@ from rich.table import Table
 from trajens import exact
 from trajens.experiments import Experiment
 from trajens.experiments.kinds import tilts
+from trajens.experiments.options import EVEN
+from trajens.report import audited_error
 from trajens.run import Run
 
 _LARGEST_EXACT_TAU = 1024
@@ -70,7 +72,7 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
         add("labels", lambda g: experiment.labels)
     if experiment.is_by_data:
         add("start", lambda g: str(experiment.config.start))
-        add("examples drawn by", lambda g: experiment.config.scores or "losses")
+        add("examples drawn by", lambda g: experiment.scores or EVEN)
     if np.isfinite(groups[0]["move_size"]):
         add("size of moves, tuned", lambda g: f"{g['move_size']:.3g}")
     add("acceptance", lambda g: f"{g['acceptance']:.3f}")
@@ -78,16 +80,10 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     add("data used", lambda g: f"{g['data_used']:,}")
     add("data to measure the loss", lambda g: f"{g['data_measured']:,}")
     if not experiment.acceptance.takes_all_data:
-        add("error of s, audited", _tilt)
+        add("error of s, audited", audited_error)
         add("data to audit", lambda g: f"{g['data_audited']:,}")
     add("weight RMS", lambda g: f"{g['weight_rms']:.3g}")
     add("reasons for decisions", lambda g: "\n".join(f"{name} {n:,}" for name, n in g["reasons"].items() if n))
     add("epochs, burn-in", lambda g: f"{g['epochs']:,}, {g['burn_in']:,}")
     add("seconds", lambda g: f"{g['seconds']:.1f}")
     return result
-
-
-def _tilt(numbers: dict[str, Any]) -> str:
-    if not np.isfinite(numbers["tilt_error"]):
-        return "too short for an audit"
-    return f"{numbers['tilt_error']:+.2%} +- {numbers['tilt_error_stderr']:.2%}"

@@ -287,13 +287,13 @@ class Experiment:
             "scan": self.scan,
             "keep_paths": bool(config.keep_paths),
             "ahead": config.ahead,
-            "scores": self._scores,
+            "scores": self.scores,
             "tune": self.is_tuned,
         }
 
     @property
-    def _scores(self) -> str | None:
-        """How examples are drawn."""
+    def scores(self) -> str | None:
+        """How examples are drawn; None is all alike."""
         usual = BY_LOSSES if self.is_by_data else EVEN
         scores = usual if self.config.scores is None else self.config.scores
         return None if scores == EVEN or self.acceptance.takes_all_data else scores
@@ -312,7 +312,7 @@ class Experiment:
         known: dict[str, Any] = {"fraction": self.fraction, "tune": self.is_tuned or None}
         if self.is_by_data:
             known |= {"sigma": self.target.sigma, "tune": self.is_tuned}
-        known["scores"] = self._scores
+        known["scores"] = self.scores
         if not acceptance.takes_all_data:
             known["chunk"] = acceptance.chunk_size(self.problem.size)
         if isinstance(acceptance, (Penalty, MinibatchBarker)) and config.acceptance != "paper":

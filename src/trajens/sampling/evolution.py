@@ -28,6 +28,9 @@ from trajens.subsample import permute
 _MEMORY, _SQUARES, _TINY = 0.9, 0.999, 1e-8
 """beta_1, beta_2 and epsilon of Adam."""
 
+_LEAST = 1e-30
+"""Of the RMS of losses that are all alike, to divide by."""
+
 _GENERATIONS = 64
 """Per call."""
 
@@ -160,7 +163,3 @@ def _generations(
         return _Means(model, slope, square), mean.mean()
 
     return jax.lax.fori_loop(span[0], span[1], one, (means, jnp.float32(0)))
-
-
-_LEAST = 1e-30
-"""Of the RMS of losses that are all alike, to divide by."""

@@ -24,6 +24,7 @@ from trajens.sampling.sizes import share_renewed
 _ACCEPTED = 0.23
 """2 Phi(-rho/2) at the rho of `RHO_LARGEST`."""
 _SMALL, _PROPOSALS, _EXAMPLES = 0.03, 256, 1024
+_TINY = 1e-20
 
 
 class Slopes(NamedTuple):
@@ -64,6 +65,3 @@ def slopes(sampler: Sampler, state: State) -> Slopes:
     # Of the means of few examples, some of the variance is noise.
     between = max(float(means.var(ddof=1)) - noise / examples, 0.1 * noise / examples, _TINY)
     return Slopes(max(noise, _TINY) / share, float(means.mean()) / share, between / share)
-
-
-_TINY = 1e-20

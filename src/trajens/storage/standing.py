@@ -57,11 +57,6 @@ class Standing:
         """Whether the last mark has been reached and recorded."""
         return self.recorded >= len(self.marks)
 
-    @property
-    def used(self) -> float:
-        """Pairs per chain since the start, as far as is known without the records."""
-        return self.begun if self.pending is None else self.begun + float(np.mean(self.pending.evaluations))
-
     def packed(self) -> Arrays:
         """The arrays of a checkpoint."""
         return {
