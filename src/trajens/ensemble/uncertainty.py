@@ -1,0 +1,190 @@
+"""How sure an ensemble is, and whether it is right to be: from the probabilities of its models.
+
+- entropy: H[p] of the mean probabilities p is what is not known in all (total); the mean of H[p_t] over models is the
+  noise of the labels as the models see it (expected); the rest is what the models disagree on, the mutual information
+  I(y; t) = H[p] - (1/tau) sum_t H[p_t] >= 0.
+- Brier score of the most probable class: (1/n) sum (q - r)^2 with its confidence q and r = 1 where it is right; over
+  bins of confidence (Murphy 1973) it is reliability - resolution + uncertainty, up to the spread of q within bins.
+- selective risk: the error rate among the share of inputs that are answered, the surest first.
+- conformal sets: of n held-out examples with scores a_i = 1 - p(y_i | x_i), take q = the ceil((n + 1)(1 - alpha))-th
+  smallest; the set {k: 1 - p(k | x) <= q} holds the label of a new example with probability at least 1 - alpha, if all
+  are exchangeable, whatever the models are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trajens.errors import number, require
+
+BINS = 15
+_TINY = 1e-38
+
+
+class Entropies(NamedTuple):
+    """Of every input, in nats."""
+
+    total: np.ndarray
+    expected: np.ndarray
+    mutual_information: np.ndarray
+
+
+class Reliability(NamedTuple):
+    """Of bins that are not empty: mean confidence, share that is right, and share of all predictions."""
+
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def expected_error(self) -> float:
+        """ECE: mean |accuracy - confidence|."""
+        return float((self.weight * np.abs(self.accuracy - self.confidence)).sum())
+
+    @property
+    def largest_error(self) -> float:
+        """MCE: largest |accuracy - confidence|."""
+        return float(np.abs(self.accuracy - self.confidence).max())
+
+
+class BrierParts(NamedTuple):
+    """Brier score of bins: reliability (lower is better), resolution (higher is better), uncertainty of the labels."""
+
+    reliability: float
+    resolution: float
+    uncertainty: float
+
+    @property
+    def score(self) -> float:
+        """Their sum, the Brier score of confidences that are replaced by the mean of their bin."""
+        return self.reliability - self.resolution + self.uncertainty
+
+
+class Selective(NamedTuple):
+    """Error rates (n,) when the surest 1..n of n inputs are answered, and the shares of inputs that these are."""
+
+    coverage: np.ndarray
+    risk: np.ndarray
+
+    @property
+    def area(self) -> float:
+        """AURC, the mean risk over all coverages."""
+        return float(self.risk.mean())
+
+
+def entropies(member_proba: np.ndarray) -> Entropies:
+    """Of the probabilities (tau, n, classes) of models."""
+    member_proba = np.asarray(member_proba, np.float64)
+    total, expected = _entropy(member_proba.mean(0)), _entropy(member_proba).mean(0)
+    # Rounding may leave a mutual information of nothing a little below 0.
+    return Entropies(total, expected, np.maximum(total - expected, 0.0))
+
+
+def disagreement(member_proba: np.ndarray) -> np.ndarray:
+    """Share (n,) of pairs of models that choose different classes; 0 for a single model."""
+    tau, _, classes = member_proba.shape
+    if tau == 1:
+        return np.zeros(member_proba.shape[1])
+    counts = (member_proba.argmax(-1)[..., None] == np.arange(classes)).sum(0)
+    return np.asarray(1.0 - (counts * (counts - 1)).sum(-1) / (tau * (tau - 1)))
+
+
+def reliability(
+    confidence: np.ndarray, is_right: np.ndarray, bins: int = BINS, is_equal_mass: bool = True
+) -> Reliability:
+    """Confidences (n,) against what came true, in bins of equally many predictions or of equal width in 0..1."""
+    confidence, is_right = _pairs(confidence, is_right)
+    if is_equal_mass:
+        parts = np.array_split(np.argsort(confidence, kind="stable"), bins)
+    else:
+        place = np.minimum((confidence * bins).astype(int), bins - 1)
+        parts = [np.flatnonzero(place == b) for b in range(bins)]
+    found = [(confidence[p].mean(), is_right[p].mean(), len(p) / len(confidence)) for p in parts if len(p)]
+    return Reliability(*np.array(found).T)
+
+
+def brier_parts(confidence: np.ndarray, is_right: np.ndarray, bins: int = BINS) -> BrierParts:
+    """The decomposition over bins of equal mass."""
+    found, rate = reliability(confidence, is_right, bins), float(np.mean(is_right))
+    return BrierParts(
+        float((found.weight * (found.confidence - found.accuracy) ** 2).sum()),
+        float((found.weight * (found.accuracy - rate) ** 2).sum()),
+        rate * (1 - rate),
+    )
+
+
+def selective(confidence: np.ndarray, is_right: np.ndarray) -> Selective:
+    """Risk against coverage; equal confidences are answered together, each at the mean risk of all of them."""
+    confidence, is_right = _pairs(confidence, is_right)
+    order = np.argsort(-confidence, kind="stable")
+    values, wrong = confidence[order], (~is_right[order]).astype(float)
+    _, first, size = np.unique(-values, return_index=True, return_counts=True)
+    # Among ties nobody knows who comes first: each has the mean of them.
+    even = np.repeat(np.add.reduceat(wrong, first) / size, size)
+    answered = np.arange(1, len(values) + 1)
+    return Selective(answered / len(values), even.cumsum() / answered)
+
+
+def auroc(inside: np.ndarray, outside: np.ndarray) -> float:
+    """Chance that an input from outside has the higher score, ties count a half: 1 tells all apart, 1/2 none."""
+    inside, outside = np.asarray(inside, np.float64), np.asarray(outside, np.float64)
+    require(inside.size > 0 and outside.size > 0, "scores must be of inputs inside and outside, got none; add some.")
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.concatenate([inside, outside]))[len(inside) :]
+    count = len(outside)
+    return float((ranks.sum() - count * (count + 1) / 2) / (len(inside) * count))
+
+
+def false_positive_rate(inside: np.ndarray, outside: np.ndarray, found: float = 0.95) -> float:
+    """Share of inputs inside that are taken for outside at the score that finds `found` of those outside (FPR95)."""
+    found = number("found", found, "try 0.95", above=0.0, at_most=1.0)
+    outside = np.sort(np.asarray(outside, np.float64))[::-1]
+    threshold = outside[int(np.ceil(found * len(outside))) - 1]
+    return float((np.asarray(inside) >= threshold).mean())
+
+
+def conformal_threshold(probabilities: np.ndarray, y: np.ndarray, alpha: float = 0.1) -> float:
+    """Q of conformal sets from held-out probabilities (n, classes) and labels (n,); infinite where n is too small."""
+    alpha = number("alpha", alpha, "0.1 leaves out the label of one in ten", above=0.0)
+    require(alpha < 1, f"alpha must be less than 1, got {alpha}; try 0.1.")
+    scores = np.sort(1.0 - np.asarray(probabilities, np.float64)[np.arange(len(y)), y])
+    rank = int(np.ceil((len(scores) + 1) * (1 - alpha)))
+    return float(scores[rank - 1]) if rank <= len(scores) else float("inf")
+
+
+def conformal_sets(probabilities: np.ndarray, threshold: float) -> np.ndarray:
+    """Which classes (n, classes) belong to the set of every input."""
+    return 1.0 - np.asarray(probabilities, np.float64) <= threshold
+
+
+def temperature(member_logits: np.ndarray, y: np.ndarray) -> float:
+    """The T > 0 at which mean probabilities of logits / T (tau, n, classes) have the lowest NLL on held-out labels."""
+    from scipy.optimize import minimize_scalar
+
+    logits = np.asarray(member_logits, np.float64)
+
+    def nll(log_t: float) -> float:
+        scaled = logits / np.exp(log_t)
+        scaled = scaled - scaled.max(-1, keepdims=True)
+        member = np.exp(scaled)
+        mean = (member / member.sum(-1, keepdims=True)).mean(0)
+        return float(-np.log(np.maximum(mean[np.arange(len(y)), y], _TINY)).mean())
+
+    found = minimize_scalar(nll, bounds=(-4.0, 4.0), method="bounded")
+    return float(np.exp(found.x))
+
+
+def _entropy(p: np.ndarray) -> np.ndarray:
+    return np.asarray(-(p * np.log(np.maximum(p, _TINY))).sum(-1))
+
+
+def _pairs(confidence: np.ndarray, is_right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    confidence, is_right = np.asarray(confidence, np.float64), np.asarray(is_right, bool)
+    require(
+        confidence.ndim == 1 and confidence.shape == is_right.shape and len(confidence) > 0,
+        f"confidence and is_right must be of as many predictions, got {confidence.shape} and {is_right.shape}; check.",
+    )
+    return confidence, is_right

@@ -1,0 +1,130 @@
+"""Numbers of uncertainty are those of their definitions, and of closed forms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import trajens as tj
+from trajens.ensemble import uncertainty as un
+
+RNG = np.random.default_rng(0)
+
+
+def dirichlet(tau, n, classes, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.full(classes, 0.5), (tau, n))
+
+
+def test_entropies_add_up_and_are_those_of_known_cases():
+    found = un.entropies(dirichlet(5, 40, 4))
+    np.testing.assert_allclose(found.total, found.expected + found.mutual_information, atol=1e-12)
+    sure = np.zeros((2, 1, 2))
+    sure[0, 0, 0] = sure[1, 0, 1] = 1.0  # both sure, of different classes
+    apart = un.entropies(sure)
+    assert (apart.total[0], apart.expected[0]) == pytest.approx((np.log(2), 0.0))
+    alike = un.entropies(np.full((3, 1, 4), 0.25))
+    assert (alike.total[0], alike.mutual_information[0]) == pytest.approx((np.log(4), 0.0))
+
+
+def test_disagreement_is_the_share_of_pairs_that_differ():
+    proba = dirichlet(6, 30, 3)
+    chosen = proba.argmax(-1)
+    pairs = [(a, b) for a in range(6) for b in range(a)]
+    expected = np.mean([chosen[a] != chosen[b] for a, b in pairs], axis=0)
+    np.testing.assert_allclose(un.disagreement(proba), expected)
+    assert (un.disagreement(proba[:1]) == 0).all()
+
+
+@pytest.mark.parametrize("is_equal_mass", [True, False])
+def test_calibrated_confidences_have_no_error_and_others_theirs(is_equal_mass):
+    confidence = RNG.uniform(0.2, 1.0, 200_000)
+    is_right = RNG.uniform(size=confidence.size) < confidence
+    assert un.reliability(confidence, is_right, is_equal_mass=is_equal_mass).expected_error < 0.01
+    # Always 0.9 sure and right in 0.6 of the cases.
+    often = un.reliability(np.full(1000, 0.9), np.arange(1000) < 600, is_equal_mass=False)
+    assert (often.expected_error, often.largest_error) == pytest.approx((0.3, 0.3))
+
+
+def test_bins_of_equal_width_are_those_of_the_definition():
+    confidence, is_right = RNG.uniform(size=500), RNG.uniform(size=500) < 0.5
+    found = un.reliability(confidence, is_right, 10, is_equal_mass=False)
+    expected = 0.0
+    for low in np.arange(10) / 10:
+        here = (confidence >= low) & (confidence < low + 0.1)
+        expected += here.mean() * abs(is_right[here].mean() - confidence[here].mean())
+    assert found.expected_error == pytest.approx(expected)
+    assert found.weight.sum() == pytest.approx(1.0)
+
+
+def test_the_error_of_equal_mass_is_that_of_scores():
+    proba, y = dirichlet(1, 300, 5)[0], RNG.integers(0, 5, 300)
+    found = un.reliability(proba.max(1), proba.argmax(1) == y)
+    assert found.expected_error == pytest.approx(tj.ensemble.expected_calibration_error(proba, y))
+
+
+def test_the_parts_of_the_brier_score_add_up():
+    levels = RNG.choice([0.1, 0.3, 0.5, 0.7, 0.9], 10_000)
+    is_right = RNG.uniform(size=levels.size) < levels**2
+    # One value in every bin of equal mass needs as many of each.
+    levels, is_right = (np.concatenate([v[levels == u][:1500] for u in np.unique(levels)]) for v in (levels, is_right))
+    parts = un.brier_parts(levels, is_right, bins=5)
+    assert parts.score == pytest.approx(((levels - is_right) ** 2).mean())
+    assert parts.uncertainty == pytest.approx(is_right.mean() * (1 - is_right.mean()))
+
+
+def test_selective_risk_of_known_orders():
+    is_right = np.array([True, True, False, False])
+    best = un.selective(np.array([0.9, 0.8, 0.7, 0.6]), is_right)
+    np.testing.assert_allclose(best.risk, [0, 0, 1 / 3, 1 / 2])
+    np.testing.assert_allclose(best.coverage, [0.25, 0.5, 0.75, 1.0])
+    assert best.area == pytest.approx((1 / 3 + 1 / 2) / 4)
+    unsure = un.selective(np.full(4, 0.5), is_right)
+    np.testing.assert_allclose(unsure.risk, 0.5)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.lists(st.integers(0, 5), min_size=1, max_size=30))
+def test_auroc_is_the_share_of_pairs_in_order(inside, outside):
+    pairs = [1.0 if b > a else 0.5 if a == b else 0.0 for a in inside for b in outside]
+    assert un.auroc(np.array(inside), np.array(outside)) == pytest.approx(np.mean(pairs))
+
+
+def test_the_rate_of_false_positives_is_at_the_threshold_that_finds_enough():
+    inside, outside = RNG.normal(size=20_000), RNG.normal(2.0, 1.0, 20_000)
+    # 95 % of N(2, 1) lie above 2 - 1.645; of N(0, 1) that many more than Phi(-0.355).
+    assert un.false_positive_rate(inside, outside) == pytest.approx(0.361, abs=0.015)
+    assert un.false_positive_rate(np.zeros(5), np.ones(5)) == 0.0
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.3])
+def test_conformal_sets_hold_the_label_as_often_as_they_promise(alpha):
+    n, repeats, held = 50, 4000, []
+    rng = np.random.default_rng(1)
+    for _ in range(repeats):
+        # Models that are wrong about everything: the promise does not depend on them.
+        proba = rng.dirichlet(np.full(4, 0.3), n + 1)
+        y = (proba.argmax(1) + (rng.uniform(size=n + 1) < 0.4)) % 4
+        threshold = un.conformal_threshold(proba[:n], y[:n], alpha)
+        held.append(un.conformal_sets(proba[n:], threshold)[0, y[n]])
+    covered, error = np.mean(held), (alpha * (1 - alpha) / repeats) ** 0.5
+    assert 1 - alpha - 3.5 * error < covered < 1 - alpha + 1 / (n + 1) + 3.5 * error
+
+
+def test_too_few_examples_promise_nothing_but_all_classes():
+    threshold = un.conformal_threshold(np.full((5, 3), 1 / 3), np.zeros(5, int), 0.1)
+    assert threshold == float("inf")
+    assert un.conformal_sets(np.eye(3), threshold).all()
+
+
+def test_a_temperature_undoes_the_one_that_was_there():
+    logits = RNG.normal(size=(1, 20_000, 3)) * 2
+    p = np.exp(logits[0]) / np.exp(logits[0]).sum(-1, keepdims=True)
+    y = (p.cumsum(-1) > RNG.uniform(size=(20_000, 1))).argmax(-1)
+    assert un.temperature(2.5 * logits, y) == pytest.approx(2.5, rel=0.05)
+    assert un.temperature(logits, y) == pytest.approx(1.0, rel=0.05)
+
+
+@pytest.mark.parametrize(("confidence", "is_right"), [([0.5], [True, False]), ([], []), ([[0.5]], [[True]])])
+def test_what_does_not_belong_together_is_refused(confidence, is_right):
+    with pytest.raises(tj.InputError, match="as many predictions"):
+        un.selective(np.array(confidence), np.array(is_right, bool))
