@@ -14,9 +14,9 @@ from trajens.cli.signals import StopOnSignal
 from trajens.errors import InputError, StorageError
 from trajens.experiments import resolve
 from trajens.progress import Progress, ProgressBar
-from trajens.report import advice
 from trajens.storage.checkpoint import checkpoints, load, save
 from trajens.storage.standing import Standing
+from trajens.verdict import advice
 
 TARGET = tj.Target(tj.datasets.perceptron().problem(), 3, 0.1, 20.0)
 SMALL = ["train", "perceptron", "--tau", "2", "--epochs", "40", "--records", "2", "--chains", "1"]

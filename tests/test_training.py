@@ -10,7 +10,6 @@ import pytest
 import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
 from tests.test_cli import call
-from trajens.report import report
 from trajens.sampling import evolution
 from trajens.sampling.adapted import MAX_EPOCHS
 from trajens.sampling.course import BURN_IN
@@ -18,6 +17,7 @@ from trajens.sampling.devices import Sampler
 from trajens.speed import pairs_per_second
 from trajens.starts import SHARE_OF_EVOLUTION, _constant, begun_at, scale_of
 from trajens.training import prepared
+from trajens.verdict import report
 
 TAU, CHAINS, BUDGET, RECORDS = 4, 4, 4e5, 20
 DATA = tj.datasets.perceptron(noise=0.3)

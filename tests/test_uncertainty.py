@@ -31,8 +31,8 @@ def test_disagreement_is_the_share_of_pairs_that_differ():
     chosen = proba.argmax(-1)
     pairs = [(a, b) for a in range(6) for b in range(a)]
     expected = np.mean([chosen[a] != chosen[b] for a, b in pairs], axis=0)
-    np.testing.assert_allclose(un.disagreement(proba), expected)
-    assert (un.disagreement(proba[:1]) == 0).all()
+    np.testing.assert_allclose(un.disagreement(un.counted_votes(proba)), expected)
+    assert (un.disagreement(un.counted_votes(proba[:1])) == 0).all()
 
 
 @pytest.mark.parametrize("is_equal_mass", [True, False])
@@ -62,14 +62,21 @@ def test_the_error_of_equal_mass_is_that_of_scores():
     assert found.expected_error == pytest.approx(tj.ensemble.expected_calibration_error(proba, y))
 
 
-def test_the_parts_of_the_brier_score_add_up():
-    levels = RNG.choice([0.1, 0.3, 0.5, 0.7, 0.9], 10_000)
-    is_right = RNG.uniform(size=levels.size) < levels**2
-    # One value in every bin of equal mass needs as many of each.
-    levels, is_right = (np.concatenate([v[levels == u][:1500] for u in np.unique(levels)]) for v in (levels, is_right))
-    parts = un.brier_parts(levels, is_right, bins=5)
-    assert parts.score == pytest.approx(((levels - is_right) ** 2).mean())
-    assert parts.uncertainty == pytest.approx(is_right.mean() * (1 - is_right.mean()))
+def test_the_parts_of_the_brier_score_add_up_to_it():
+    proba, y = dirichlet(1, 700, 4)[0], RNG.integers(0, 4, 700)
+    brier = ((proba - np.eye(4)[y]) ** 2).sum(1).mean()
+    assert un.brier_parts(proba, y).score == pytest.approx(brier)
+
+
+def test_the_parts_of_the_brier_score_are_those_of_the_definition():
+    # Two forecasts, each as often: a class of chance 0.2 where 0.4 is said, of 0.8 where 0.9 is.
+    p, o = np.repeat([0.4, 0.9], 500), np.tile(np.arange(500) < 100, 2)
+    o[500:] = np.arange(500) < 400
+    found = un.brier_parts(np.stack([1 - p, p], 1), o.astype(int), bins=2)
+    assert found.within == pytest.approx(0.0, abs=1e-12)
+    assert found.reliability == pytest.approx(2 * (0.5 * 0.2**2 + 0.5 * 0.1**2))
+    assert found.resolution == pytest.approx(2 * 0.3**2)
+    assert found.uncertainty == pytest.approx(2 * 0.25)
 
 
 def test_selective_risk_of_known_orders():

@@ -21,7 +21,6 @@ from trajens.errors import integer, number, require
 from trajens.moves import Proposer
 from trajens.problem import Problem
 from trajens.progress import Show
-from trajens.report import report
 from trajens.run import Run, carried_out
 from trajens.sampling.adapted import MAX_EPOCHS
 from trajens.sampling.course import ByData
@@ -33,6 +32,7 @@ from trajens.starts import BUDGET, EVOLUTION, Shown, begun_at, scale_of, start_o
 from trajens.storage.directory import RunDirectory
 from trajens.storage.standing import Standing
 from trajens.target import Target
+from trajens.verdict import report
 
 TAU = 16
 RECORDS = 100

@@ -14,10 +14,8 @@ from rich.table import Table
 
 from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import finite
-from trajens.datasets import Labelled, load
-from trajens.ensemble import Ensemble
-from trajens.experiments import Experiment
 from trajens.experiments.kinds import as_number
+from trajens.experiments.tried import tried
 from trajens.storage.stored import StoredRun
 
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run.", show_default=False)]
@@ -64,7 +62,7 @@ def evaluate(
 ) -> None:
     """Accuracy or error, likelihood and calibration of an ensemble on labelled data."""
     use_all_cores()
-    ensemble, labelled, name = _loaded(directory, data, chain)
+    ensemble, labelled, name, _ = tried(StoredRun(directory), data, chain)
     message = f"noise must be a number >= 0, got {noise!r}; leave it out for none."
     found = ensemble.evaluate(labelled.x, labelled.y, None if noise is None else as_number(noise, message))
     scores = {**found, "data": name, "examples": len(labelled.y)}
@@ -98,9 +96,10 @@ def picture(
     from trajens.figures.picture import draw
 
     use_all_cores()
-    ensemble, labelled, name = _loaded(directory, data, chain)
+    stored = StoredRun(directory)
+    ensemble, labelled, name, _ = tried(stored, data, chain)
     file = directory / "picture.png" if out is None else out
-    draw(file, StoredRun(directory), ensemble, labelled, name, chain)
+    draw(file, stored, ensemble, labelled, name, chain)
     typer.echo(f"wrote {file}")
 
 
@@ -114,24 +113,3 @@ def _rows(scores: dict[str, Any], is_classifier: bool) -> Iterator[tuple[str, st
     yield from ((words, format(scores[name], form)) for name, words in labels.items())
     for members in sorted({2**k for k in range(20) if 2**k < len(by_members)} | {len(by_members)}):
         yield label.format(members), format(by_members[members - 1], form)
-
-
-def _loaded(directory: Path, data: Path | None, chain: str) -> tuple[Ensemble, Labelled, str]:
-    """The ensemble, data with labels and what they are called; numbers in the units of the labels in the file."""
-    stored = StoredRun(directory)
-    ensemble, config = Ensemble.load(stored, chain), stored.config or {}
-    if data is not None and "reading" not in config and config.get("problem") != "mnist":
-        # A run made in Python, or of a version before: how its data were read is not known.
-        classes = ensemble.model.outputs if ensemble.is_classifier else None
-        return ensemble, load(data, num_classes=classes), data.name
-    experiment = Experiment.load(stored)
-    if data is not None:
-        labelled, name = experiment.labelled(data), data.name
-    elif experiment.test_data is not None:
-        labelled, name = experiment.test_data, "the test set"
-    else:
-        labelled, name = Labelled(*experiment.data), "the training data"
-    if ensemble.is_classifier:
-        return ensemble, labelled, name
-    label = experiment.reading.label
-    return ensemble.rescaled(label.mean, label.std), Labelled(labelled.x, label.undone(labelled.y)), name

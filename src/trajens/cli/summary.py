@@ -15,8 +15,8 @@ from trajens import exact
 from trajens.experiments import Experiment
 from trajens.experiments.kinds import tilts
 from trajens.experiments.options import EVEN
-from trajens.report import audited_error
 from trajens.run import Run
+from trajens.verdict import audited_error
 
 _LARGEST_EXACT_TAU = 1024
 """The exact solution is a dense matrix of side tau D; longer paths go without it."""

@@ -20,9 +20,9 @@ from trajens.cli.summary import summary, table
 from trajens.errors import Stopped, integer
 from trajens.exit_codes import INTERRUPTED, STOPPED
 from trajens.experiments import Experiment, resolve
-from trajens.report import advice
 from trajens.storage.stored import StoredRun
 from trajens.storage.written import read_toml
+from trajens.verdict import advice
 
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 

@@ -1,7 +1,7 @@
 """Paths used for prediction: models that vote, or whose probabilities or outputs are averaged."""
 
 from trajens.ensemble.chains import chosen_chains
-from trajens.ensemble.classification import Scores, calibration_error, expected_calibration_error, scores, vote
+from trajens.ensemble.classification import Scores, expected_calibration_error, scores, vote
 from trajens.ensemble.ensemble import CHUNK, Ensemble, model_of
 from trajens.ensemble.predictor import Predictor
 from trajens.ensemble.regression import RegressionScores, regression_scores
@@ -12,7 +12,6 @@ __all__ = [
     "Predictor",
     "RegressionScores",
     "Scores",
-    "calibration_error",
     "chosen_chains",
     "expected_calibration_error",
     "model_of",

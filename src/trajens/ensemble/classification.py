@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from trajens.ensemble.uncertainty import BINS, Said, reliability, said
 from trajens.errors import require
-
-_BINS = 15
 
 
 def vote(member_proba: np.ndarray) -> np.ndarray:
@@ -37,13 +36,14 @@ def scores(member_proba: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 
 class Scores:
-    """`scores` of inputs that come in parts; a few numbers are kept of each, not what every model said."""
+    """`scores` of inputs that come in parts; of each is kept what all models say together, not what every one does."""
 
     def __init__(self, tau: int, classes: int):
         self._tau, self._classes = tau, classes
         self._by_members = np.zeros(tau, np.int64)
         self._single = 0
-        self._parts: list[dict[str, np.ndarray]] = []
+        self._said: list[Said] = []
+        self._labels: list[np.ndarray] = []
 
     def labels(self, y: np.ndarray, n: int) -> np.ndarray:
         """Labels of `n` inputs as whole numbers, if that is what they are."""
@@ -57,34 +57,23 @@ class Scores:
 
     def add(self, member_proba: np.ndarray, y: np.ndarray) -> None:
         """Count the probabilities (tau, n, classes) of some inputs with labels (n,)."""
-        mean = member_proba.astype(np.float64).mean(0)
-        votes = _votes(member_proba)
-        self._by_members += (votes.argmax(-1) == y).sum(1)
+        self._by_members += (_votes(member_proba).argmax(-1) == y).sum(1)
         self._single += int((member_proba.argmax(-1) == y).sum())
-        counts = votes[-1]
-        self._parts.append(
-            {
-                "nll": -np.log(np.maximum(mean[np.arange(len(y)), y], 1e-38)),
-                "brier": ((mean - (np.arange(self._classes) == y[:, None])) ** 2).sum(-1),
-                "confidence": mean.max(-1),
-                "is_right": mean.argmax(-1) == y,
-                "same": (counts * (counts - 1)).sum(-1) / max(self._tau * (self._tau - 1), 1),
-            }
-        )
+        self._said.append(said(member_proba))
+        self._labels.append(y)
 
     def result(self) -> dict[str, Any]:
         """The scores of all inputs."""
-        of = {name: np.concatenate([part[name] for part in self._parts]) for name in self._parts[0]}
-        n = len(of["nll"])
-        by_members = self._by_members / n
+        all_said, y = Said.joined(self._said), np.concatenate(self._labels)
+        by_members = self._by_members / len(y)
         return {
             "vote_accuracy": float(by_members[-1]),
-            "mean_accuracy": float(of["is_right"].mean()),
-            "single_accuracy": self._single / (n * self._tau),
-            "nll": float(of["nll"].mean()),
-            "brier": float(of["brier"].mean()),
-            "ece": calibration_error(of["confidence"], of["is_right"]),
-            "disagreement": float(1.0 - of["same"].mean()) if self._tau > 1 else 0.0,
+            "mean_accuracy": float(all_said.is_right(y).mean()),
+            "single_accuracy": self._single / (len(y) * self._tau),
+            "nll": all_said.nll(y),
+            "brier": float(((all_said.mean - (np.arange(self._classes) == y[:, None])) ** 2).sum(-1).mean()),
+            "ece": reliability(all_said.confidence, all_said.is_right(y)).expected_error,
+            "disagreement": float(all_said.disagreement.mean()),
             "accuracy_by_members": by_members.tolist(),
         }
 
@@ -95,13 +84,6 @@ def _votes(member_proba: np.ndarray) -> np.ndarray:
     return is_chosen.cumsum(0, dtype=np.int32)
 
 
-def expected_calibration_error(probabilities: np.ndarray, y: np.ndarray, bins: int = _BINS) -> float:
-    """`calibration_error` of the most probable class of every input."""
-    return calibration_error(probabilities.max(-1), probabilities.argmax(-1) == y, bins)
-
-
-def calibration_error(confidence: np.ndarray, is_right: np.ndarray, bins: int = _BINS) -> float:
-    """Mean |accuracy - confidence| over bins of equally many predictions, ordered by confidence."""
-    order = np.argsort(confidence, kind="stable")
-    parts = [part for part in np.array_split(order, bins) if len(part)]
-    return float(sum(abs(is_right[p].mean() - confidence[p].mean()) * len(p) for p in parts) / len(order))
+def expected_calibration_error(probabilities: np.ndarray, y: np.ndarray, bins: int = BINS) -> float:
+    """Mean |accuracy - confidence| of the most probable class, over bins of equally many predictions."""
+    return reliability(probabilities.max(-1), probabilities.argmax(-1) == y, bins).expected_error

@@ -15,6 +15,7 @@ from trajens.ensemble.chains import chosen_chains
 from trajens.ensemble.classification import Scores, vote
 from trajens.ensemble.predictor import Apply, Predictor, Unhashable, applied, check_apply
 from trajens.ensemble.regression import RegressionScores
+from trajens.ensemble.uncertainty import Said, said
 from trajens.errors import integer, require
 from trajens.models import described
 from trajens.models.base import Model, as_bytes
@@ -185,6 +186,11 @@ class Ensemble:
         for place, part in self._parts(x):
             found.add(part, y[place])
         return found.result()
+
+    def said(self, x: Any) -> Said:
+        """What classifiers say of inputs together: mean probabilities, votes, entropies, disagreement."""
+        self._require_classes("predict")
+        return Said.joined([said(part) for _, part in self._parts(self._inputs(x))])
 
     def parts(self, x: Any, chunk: int = CHUNK) -> Iterator[tuple[slice, np.ndarray]]:
         """What every model says of `chunk` inputs at a time, and which inputs these are.

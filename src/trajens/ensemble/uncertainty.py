@@ -3,8 +3,9 @@
 - entropy: H[p] of the mean probabilities p is what is not known in all (total); the mean of H[p_t] over models is the
   noise of the labels as the models see it (expected); the rest is what the models disagree on, the mutual information
   I(y; t) = H[p] - (1/tau) sum_t H[p_t] >= 0.
-- Brier score of the most probable class: (1/n) sum (q - r)^2 with its confidence q and r = 1 where it is right; over
-  bins of confidence (Murphy 1973) it is reliability - resolution + uncertainty, up to the spread of q within bins.
+- Brier score: (1/n) sum_i sum_k (p_k(x_i) - [y_i = k])^2. Over bins b of p_k, with shares w_b, mean p_b and frequency
+  o_b of the class, that of one class is sum w_b (p_b - o_b)^2 (reliability) - sum w_b (o_b - o)^2 (resolution)
+  + o (1 - o) (uncertainty) + what p_k varies within bins (Murphy 1973; Stephenson et al. 2008); summed over classes.
 - selective risk: the error rate among the share of inputs that are answered, the surest first.
 - conformal sets: of n held-out examples with scores a_i = 1 - p(y_i | x_i), take q = the ceil((n + 1)(1 - alpha))-th
   smallest; the set {k: 1 - p(k | x) <= q} holds the label of a new example with probability at least 1 - alpha, if all
@@ -13,14 +14,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from trajens.errors import number, require
+from trajens.errors import integer, number, require
 
 BINS = 15
 _TINY = 1e-38
+
+
+class Said(NamedTuple):
+    """What an ensemble says of inputs, without what every model says.
+
+    Attributes
+    ----------
+    mean : (n, classes)
+        Mean probabilities.
+    vote : (n,)
+        The class most models choose.
+    expected : (n,)
+        Mean entropy of the models, in nats.
+    disagreement : (n,)
+        Share of pairs of models that choose different classes.
+    """
+
+    mean: np.ndarray
+    vote: np.ndarray
+    expected: np.ndarray
+    disagreement: np.ndarray
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """Of the most probable class."""
+        return np.asarray(self.mean.max(-1))
+
+    @property
+    def entropies(self) -> Entropies:
+        """Total, expected and mutual information."""
+        total = _entropy(self.mean)
+        # Rounding may leave a mutual information of nothing a little below 0.
+        return Entropies(total, self.expected, np.maximum(total - self.expected, 0.0))
+
+    @staticmethod
+    def joined(parts: Sequence[Said]) -> Said:
+        """Of inputs that came in parts."""
+        return Said(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+    def nll(self, y: np.ndarray) -> float:
+        """Mean -ln of the mean probability of the label."""
+        return float(-np.log(np.maximum(self.mean[np.arange(len(y)), y], _TINY)).mean())
+
+    def is_right(self, y: np.ndarray) -> np.ndarray:
+        """Whether the most probable class is the label."""
+        return np.asarray(self.mean.argmax(-1) == y)
 
 
 class Entropies(NamedTuple):
@@ -50,16 +98,17 @@ class Reliability(NamedTuple):
 
 
 class BrierParts(NamedTuple):
-    """Brier score of bins: reliability (lower is better), resolution (higher is better), uncertainty of the labels."""
+    """Of the Brier score: reliability and what is within bins, resolution (higher is better), uncertainty of labels."""
 
     reliability: float
     resolution: float
     uncertainty: float
+    within: float
 
     @property
     def score(self) -> float:
-        """Their sum, the Brier score of confidences that are replaced by the mean of their bin."""
-        return self.reliability - self.resolution + self.uncertainty
+        """The Brier score itself."""
+        return self.reliability - self.resolution + self.uncertainty + self.within
 
 
 class Selective(NamedTuple):
@@ -74,21 +123,28 @@ class Selective(NamedTuple):
         return float(self.risk.mean())
 
 
+def said(member_proba: np.ndarray) -> Said:
+    """Of the probabilities (tau, n, classes) of models; of many inputs in parts, see `Ensemble.said`."""
+    member_proba = np.asarray(member_proba, np.float64)
+    votes = counted_votes(member_proba)
+    return Said(member_proba.mean(0), votes.argmax(-1), _entropy(member_proba).mean(0), disagreement(votes))
+
+
 def entropies(member_proba: np.ndarray) -> Entropies:
     """Of the probabilities (tau, n, classes) of models."""
-    member_proba = np.asarray(member_proba, np.float64)
-    total, expected = _entropy(member_proba.mean(0)), _entropy(member_proba).mean(0)
-    # Rounding may leave a mutual information of nothing a little below 0.
-    return Entropies(total, expected, np.maximum(total - expected, 0.0))
+    return said(member_proba).entropies
 
 
-def disagreement(member_proba: np.ndarray) -> np.ndarray:
-    """Share (n,) of pairs of models that choose different classes; 0 for a single model."""
-    tau, _, classes = member_proba.shape
-    if tau == 1:
-        return np.zeros(member_proba.shape[1])
-    counts = (member_proba.argmax(-1)[..., None] == np.arange(classes)).sum(0)
-    return np.asarray(1.0 - (counts * (counts - 1)).sum(-1) / (tau * (tau - 1)))
+def counted_votes(member_proba: np.ndarray) -> np.ndarray:
+    """How many models choose every class, (n, classes)."""
+    return np.asarray((member_proba.argmax(-1)[..., None] == np.arange(member_proba.shape[-1])).sum(0))
+
+
+def disagreement(votes: np.ndarray) -> np.ndarray:
+    """Share (n,) of pairs of models that choose different classes, from `counted_votes`; 0 for a single model."""
+    tau = votes[0].sum() if len(votes) else 0
+    same = (votes * (votes - 1)).sum(-1) / max(tau * (tau - 1), 1)
+    return np.asarray(1.0 - same if tau > 1 else np.zeros(len(votes)))
 
 
 def reliability(
@@ -96,23 +152,26 @@ def reliability(
 ) -> Reliability:
     """Confidences (n,) against what came true, in bins of equally many predictions or of equal width in 0..1."""
     confidence, is_right = _pairs(confidence, is_right)
-    if is_equal_mass:
-        parts = np.array_split(np.argsort(confidence, kind="stable"), bins)
-    else:
-        place = np.minimum((confidence * bins).astype(int), bins - 1)
-        parts = [np.flatnonzero(place == b) for b in range(bins)]
-    found = [(confidence[p].mean(), is_right[p].mean(), len(p) / len(confidence)) for p in parts if len(p)]
+    parts = _bins(confidence, integer("bins", bins, 1, "try 15"), is_equal_mass)
+    found = [(confidence[p].mean(), is_right[p].mean(), len(p) / len(confidence)) for p in parts]
     return Reliability(*np.array(found).T)
 
 
-def brier_parts(confidence: np.ndarray, is_right: np.ndarray, bins: int = BINS) -> BrierParts:
-    """The decomposition over bins of equal mass."""
-    found, rate = reliability(confidence, is_right, bins), float(np.mean(is_right))
-    return BrierParts(
-        float((found.weight * (found.confidence - found.accuracy) ** 2).sum()),
-        float((found.weight * (found.accuracy - rate) ** 2).sum()),
-        rate * (1 - rate),
-    )
+def brier_parts(probabilities: np.ndarray, y: np.ndarray, bins: int = BINS) -> BrierParts:
+    """The decomposition over bins of equal mass, class by class; of probabilities (n, classes) and labels (n,)."""
+    probabilities = np.asarray(probabilities, np.float64)
+    parts = np.zeros(4)
+    for k, p in enumerate(probabilities.T):
+        is_class = np.asarray(y) == k
+        found, rate = reliability(p, is_class, bins), is_class.mean()
+        deviations = (
+            found.weight @ (found.confidence - found.accuracy) ** 2,
+            found.weight @ (found.accuracy - rate) ** 2,
+            rate * (1 - rate),
+        )
+        score = ((p - is_class) ** 2).mean()
+        parts += (*deviations, score - (deviations[0] - deviations[1] + deviations[2]))
+    return BrierParts(*parts.tolist())
 
 
 def selective(confidence: np.ndarray, is_right: np.ndarray) -> Selective:
@@ -179,6 +238,14 @@ def temperature(member_logits: np.ndarray, y: np.ndarray) -> float:
 
 def _entropy(p: np.ndarray) -> np.ndarray:
     return np.asarray(-(p * np.log(np.maximum(p, _TINY))).sum(-1))
+
+
+def _bins(confidence: np.ndarray, bins: int, is_equal_mass: bool) -> list[np.ndarray]:
+    """Which predictions are in each bin that is not empty."""
+    if is_equal_mass:
+        return [p for p in np.array_split(np.argsort(confidence, kind="stable"), bins) if len(p)]
+    place = np.minimum((confidence * bins).astype(int), bins - 1)
+    return [np.flatnonzero(place == b) for b in np.unique(place)]
 
 
 def _pairs(confidence: np.ndarray, is_right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
