@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -153,6 +153,22 @@ class SeveralRuns:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
+
+
+def counted(places: range, total: int, label: str, is_shown: bool) -> Iterator[int]:
+    """`places` one after the other; shown on stderr as a bar in a terminal, elsewhere as a line every ten seconds."""
+    console = Console(stderr=True)
+    is_live = is_shown and console.is_terminal and not console.is_dumb_terminal
+    columns = TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(compact=True)
+    written = time.monotonic()
+    with RichProgress(*columns, console=console, transient=True, disable=not is_live) as bar:
+        task = bar.add_task(label, total=total)
+        for place in places:
+            bar.update(task, completed=place)
+            if is_shown and not is_live and time.monotonic() - written > _LINE_SECONDS:
+                console.print(f"{label}  {place:,} of {total:,}", highlight=False)
+                written = time.monotonic()
+            yield place
 
 
 def _block(fill: float) -> str:

@@ -2,12 +2,14 @@
 
 from trajens.ensemble.chains import chosen_chains
 from trajens.ensemble.classification import Scores, expected_calibration_error, scores, vote
-from trajens.ensemble.ensemble import CHUNK, Ensemble, model_of
-from trajens.ensemble.predictor import Predictor
+from trajens.ensemble.ensemble import Ensemble, model_of
+from trajens.ensemble.members import CHUNK
+from trajens.ensemble.predictor import Applied, Predictor
 from trajens.ensemble.regression import RegressionScores, regression_scores
 
 __all__ = [
     "CHUNK",
+    "Applied",
     "Ensemble",
     "Predictor",
     "RegressionScores",

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, cast, overload
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from trajens.datasets import Reading
 from trajens.ensemble.chains import chosen_chains
 from trajens.ensemble.classification import Scores, vote
-from trajens.ensemble.predictor import Apply, Predictor, Unhashable, applied, check_apply
+from trajens.ensemble.members import CHUNK, PLAIN, Members
+from trajens.ensemble.predictor import (
+    Applied,
+    Apply,
+    Predictor,
+    applied,
+    members_of,
+    parameters_of,
+)
 from trajens.ensemble.regression import RegressionScores
+from trajens.ensemble.saved import Saved, read_ensemble, write_ensemble
 from trajens.ensemble.uncertainty import Said, said
 from trajens.errors import integer, require
 from trajens.models import described
-from trajens.models.base import Model, as_bytes
-from trajens.precision import as_single, numbers, require_single, single, single_type
+from trajens.models.base import Model
+from trajens.precision import numbers
 from trajens.run import Run
 from trajens.storage.stored import StoredRun
 from trajens.storage.witness import require_same_network, witness_of
-
-CHUNK = 1000
-"""Inputs that are evaluated at a time."""
-_PLAIN = (0.0, 1.0)
-"""Mean and standard deviation of labels that are used as they are."""
 
 
 class Ensemble:
@@ -40,47 +43,136 @@ class Ensemble:
     model : Predictor
         What the parameters belong to: one of `tj.models`, or anything with ``dim``, ``outputs`` and ``apply``.
     path : (tau, dim)
+    reading : Reading, optional
+        How files with its inputs are read, of a run of ``trajens train``; kept and saved with it.
+    units : (float, float)
+        Mean and standard deviation of labels that were standardised for training: regressors say mean + std f.
     """
 
-    def __init__(self, model: Predictor, path: Any):
-        self.model = model
-        self.path = as_single("path", path).astype(np.float32)
-        require(
-            self.path.ndim == 2 and self.path.shape[1] == model.dim and len(self.path) > 0,
-            f"path must have shape (tau, {model.dim}), got {self.path.shape}; pass one chain of run.paths.",
-        )
-        self._compiled = _hashable(model)
-        self._units = _PLAIN
+    def __init__(
+        self,
+        model: Predictor,
+        path: Any,
+        reading: Reading | None = None,
+        units: tuple[float, float] = PLAIN,
+    ):
+        self._members = Members(model, path, units)
+        self.reading = reading
+
+    @property
+    def model(self) -> Predictor:
+        """What the parameters belong to."""
+        return self._members.model
+
+    @property
+    def path(self) -> np.ndarray:
+        """The parameters of its models (tau, dim)."""
+        return self._members.path
+
+    @property
+    def units(self) -> tuple[float, float]:
+        """Mean and standard deviation of the labels of regressors."""
+        return self._members.units
 
     @classmethod
-    def from_run(cls, run: Run, model: Predictor, chain: int | str = 0) -> Ensemble:
-        """The last path of one chain of a run; with "all" those of all chains, one after the other."""
-        found, witness = cls(model, _joined(run.paths, chain)), witness_of(run.target.problem)
-        if witness is not None and found._compiled != witness.network:
-            require_same_network(witness.arrays(run.paths), run.paths, found._compiled, "the run")
-        return found
-
-    @classmethod
-    def load(cls, directory: str | Path | StoredRun, chain: int | str = 0, model: Predictor | None = None) -> Ensemble:
-        """The path of one chain in the newest checkpoint of a run, or those of all chains.
-
-        Inputs and outputs are on the scale of the training; for a run of ``trajens train`` on a table, see
-        `trajens.datasets.Reading` and `rescaled`.
+    def from_run(
+        cls,
+        run: Run,
+        model: Predictor | None = None,
+        chain: int | str = 0,
+        apply: Apply | None = None,
+        outputs: int | None = None,
+    ) -> Ensemble:
+        """The last path of one chain of a run; with "all" those of all chains, one after the other.
 
         Parameters
         ----------
-        directory : str, Path or StoredRun
-        chain : int or str
-            From 0; "all" joins the paths of all chains, one after the other, whatever their s.
+        run : Run
         model : Predictor, optional
-            Default: what the run says; one with a loss of the user's own knows none. One whose outputs are not those
-            of the network the run was trained with is refused, where the run knows that.
+            Default: that of the run's problem, if it is one of `tj.models`.
+        chain : int or str
+        apply, outputs
+            In place of a model, for a problem of pytrees: ``apply(params, x) -> (m, outputs)``, see `from_apply`.
         """
-        stored = directory if isinstance(directory, StoredRun) else StoredRun(directory)
+        problem = run.target.problem
+        path, witness = _joined(run.paths, chain), witness_of(problem)
+        if apply is not None:
+            require(
+                model is None, "model and apply must not both be given: each says what the model is; leave one out."
+            )
+            require(
+                outputs is not None, "outputs must be given with apply, got none; give the number of classes, or 1."
+            )
+            return cls.from_apply(apply, path, outputs or 0, problem.unravel)
+        known = getattr(witness, "network", None) if model is None else model
+        require(
+            isinstance(known, Model) or model is not None,
+            f"model must be given for {problem}, which knows none; pass it, or apply and outputs.",
+        )
+        found = cls(cast(Predictor, known), path)
+        if witness is not None and found._members.compiled != witness.network:
+            require_same_network(witness.arrays(run.paths), run.paths, found._members.compiled, "the run")
+        return found
+
+    @classmethod
+    def load(cls, source: str | Path | StoredRun, chain: int | str = 0, model: Predictor | None = None) -> Ensemble:
+        """What `save` wrote; or the path of one chain in the newest checkpoint of a run, or those of all chains.
+
+        Inputs are on the scale of the training; for those of a file, see `Reading.inputs`. So are the outputs of a
+        run, see `rescaled`; those of a file are as they were when it was saved.
+
+        Parameters
+        ----------
+        source : str, Path or StoredRun
+            A file, or the directory of a run.
+        chain : int or str
+            Of a run, from 0; "all" joins the paths of all chains, one after the other, whatever their s.
+        model : Predictor, optional
+            Default: what the file or run says; one with a loss of the user's own knows none, see `Applied.of`. One
+            whose outputs are not those of the network that was trained is refused, where that is known.
+        """
+        if not isinstance(source, StoredRun) and not Path(source).is_dir():
+            saved = read_ensemble(Path(source), model)
+            return cls(saved.model, saved.path, saved.reading, saved.units)
+        stored = source if isinstance(source, StoredRun) else StoredRun(source)
         paths = stored.paths
         found = cls(model_of(stored) if model is None else model, _joined(paths, chain))
-        stored.require_network(found._compiled)
+        stored.require_network(found._members.compiled)
         return found
+
+    def save(self, file: str | Path, overwrite: bool = False) -> Path:
+        """Write all there is to it into one file, for `load`: no run directory is needed, and no pickle used.
+
+        A model of `tj.models` is known to the file. Of another one it holds the parameters, and `load` asks for it.
+        """
+        path = Path(file)
+        write_ensemble(path, Saved(self.model, self.path, self.units, self.reading), overwrite)
+        return path
+
+    @classmethod
+    def join(cls, ensembles: Iterable[Ensemble]) -> Ensemble:
+        """The models of several ensembles, of chains or of runs, as one; all of one architecture and in one unit."""
+        given = list(ensembles)
+        require(len(given) > 0, "ensembles must be one or more, got none; pass some.")
+        first = given[0]
+        for number, other in enumerate(given[1:], start=1):
+            is_alike = other.model == first.model or _is_like(other.model, first.model)
+            require(
+                is_alike and other.model.outputs == first.model.outputs,
+                f"ensembles must be of one model, got {other.model} in number {number} and {first.model} in number 0; "
+                "join those of one architecture.",
+            )
+            require(
+                other.units == first.units and other.reading == first.reading,
+                f"ensembles must have been trained on data that are read and scaled alike, got others in number "
+                f"{number} than in number 0; join those of one table.",
+            )
+        return cls(first.model, np.concatenate([one.path for one in given]), first.reading, first.units)
+
+    @property
+    def members(self) -> list[Any]:
+        """Parameters of every model in its own form: pytrees, or weights and biases of every layer."""
+        return members_of(self.model, self.path)
 
     @classmethod
     def from_apply(
@@ -119,63 +211,64 @@ class Ensemble:
     def rescaled(self, mean: float, std: float) -> Ensemble:
         """Regressors that say mean + std f: labels that were standardised for training, in their own units."""
         require(not self.is_classifier, "only regressors can be rescaled, got classifiers; leave it out.")
-        found = Ensemble(self.model, self.path)
-        found._units = mean + std * self._units[0], std * self._units[1]
-        return found
+        units = mean + std * self.units[0], std * self.units[1]
+        return Ensemble(self.model, self.path, self.reading, units)
 
     @property
     def is_classifier(self) -> bool:
         """Whether its models choose among classes."""
-        return self.model.outputs > 1
+        return self._members.is_classifier
 
-    def member_outputs(self, x: Any, chunk: int = CHUNK) -> np.ndarray:
+    def member_outputs(self, x: Any, chunk: int = CHUNK, progress: bool = False) -> np.ndarray:
         """Outputs of every model: (tau, n) of regressors, logits (tau, n, classes) of classifiers."""
-        return self._collected(x, chunk, is_probability=False)
+        return self._members.collected(x, chunk, progress, is_probability=False)
 
-    def member_proba(self, x: Any, chunk: int = CHUNK) -> np.ndarray:
+    def member_proba(self, x: Any, chunk: int = CHUNK, progress: bool = False) -> np.ndarray:
         """Probabilities (tau, n, classes) of every model, for inputs of any number, `chunk` at a time."""
         self._require_classes("member_outputs")
-        return self._collected(x, chunk, is_probability=True)
+        return self._members.collected(x, chunk, progress, is_probability=True)
 
-    def predict_proba(self, x: Any) -> np.ndarray:
+    def predict_proba(self, x: Any, progress: bool = False) -> np.ndarray:
         """Mean probabilities (n, classes)."""
         self._require_classes("predict")
-        x = self._inputs(x)
+        x = self._members.inputs(x)
         mean = np.empty((len(x), self.model.outputs), np.float32)
-        for place, part in self._parts(x):
+        for place, part in self._members.parts(x, progress=progress):
             mean[place] = part.mean(0)
         return mean
 
     @overload
-    def predict(self, x: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+    def predict(self, x: Any, return_std: Literal[False] = False, progress: bool = False) -> np.ndarray: ...
 
     @overload
-    def predict(self, x: Any, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+    def predict(self, x: Any, return_std: Literal[True], progress: bool = False) -> tuple[np.ndarray, np.ndarray]: ...
 
-    def predict(self, x: Any, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    def predict(
+        self, x: Any, return_std: bool = False, progress: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The vote (n,) of classifiers, or the mean (n,) of regressors.
 
         With `return_std`, which is for regressors, also their spread (n,): the standard deviation of the models around
         their mean, ((1/tau) sum_t (f_t - mean)^2)^1/2.
         """
-        x = self._inputs(x)
+        x = self._members.inputs(x)
         if self.is_classifier:
             require(not return_std, "return_std must be left out for classifiers, got True; use predict_proba.")
             chosen = np.empty(len(x), np.int64)
-            for place, part in self._parts(x):
+            for place, part in self._members.parts(x, progress=progress):
                 chosen[place] = vote(part)
             return chosen
         mean, spread = np.empty(len(x)), np.empty(len(x))
-        for place, part in self._parts(x):
+        for place, part in self._members.parts(x, progress=progress):
             mean[place], spread[place] = part.mean(0, np.float64), part.std(0, np.float64)
         return (mean, spread) if return_std else mean
 
-    def evaluate(self, x: Any, y: Any, noise: float | None = None) -> dict[str, Any]:
+    def evaluate(self, x: Any, y: Any, noise: float | None = None, progress: bool = False) -> dict[str, Any]:
         """Plain numbers on labelled inputs, see `scores` and `regression_scores`; what the models say is not kept.
 
         `noise` is for regressors: the standard deviation of the labels around the true function.
         """
-        x, y = self._inputs(x), numbers("labels", y)
+        x, y = self._members.inputs(x), numbers("labels", y)
         found: Scores | RegressionScores
         if self.is_classifier:
             require(noise is None, f"noise must be left out for classifiers, got {noise!r}; leave it out.")
@@ -183,71 +276,23 @@ class Ensemble:
         else:
             found = RegressionScores(len(self.path), noise)
         y = found.labels(y, len(x))
-        for place, part in self._parts(x):
+        for place, part in self._members.parts(x, progress=progress):
             found.add(part, y[place])
         return found.result()
 
-    def said(self, x: Any) -> Said:
+    def said(self, x: Any, progress: bool = False) -> Said:
         """What classifiers say of inputs together: mean probabilities, votes, entropies, disagreement."""
         self._require_classes("predict")
-        return Said.joined([said(part) for _, part in self._parts(self._inputs(x))])
+        x = self._members.inputs(x)
+        require(len(x) > 0, "x must be of one input or more, got none; pass some.")
+        return Said.joined([said(part) for _, part in self._members.parts(x, progress=progress)])
 
-    def parts(self, x: Any, chunk: int = CHUNK) -> Iterator[tuple[slice, np.ndarray]]:
+    def parts(self, x: Any, chunk: int = CHUNK, progress: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
         """What every model says of `chunk` inputs at a time, and which inputs these are.
 
         Probabilities (tau, m, classes) of classifiers, outputs (tau, m) of regressors.
         """
-        return self._parts(self._inputs(x), integer("chunk", chunk, 1, "try 1000"))
-
-    def _parts(
-        self, x: np.ndarray, chunk: int = CHUNK, is_probability: bool | None = None
-    ) -> Iterator[tuple[slice, np.ndarray]]:
-        """`parts` of inputs that were checked; by default probabilities of classifiers."""
-        is_probability = self.is_classifier if is_probability is None else is_probability
-        # On the device once, for all parts.
-        path = jax.device_put(self.path)
-        dtype = single_type(x.dtype)
-        for start in range(0, len(x), chunk):
-            part = x[start : start + chunk].astype(dtype, copy=False)
-            # Always the same shape, so that the last, shorter part compiles nothing.
-            padded = np.concatenate([part, np.zeros((chunk - len(part), *x.shape[1:]), dtype)])
-            said = self._say(is_probability, path, padded)[:, : len(part)]
-            yield slice(start, start + len(part)), said if self.is_classifier else self._in_units(said[..., 0])
-
-    @single
-    def _say(self, is_probability: bool, path: jax.Array, x: np.ndarray) -> np.ndarray:
-        return np.asarray(_said(self._compiled, is_probability, path, x))
-
-    def _in_units(self, outputs: np.ndarray) -> np.ndarray:
-        if self._units == _PLAIN:
-            return outputs
-        # In double precision: a mean far from 0 would take the digits of the spread.
-        return self._units[0] + self._units[1] * outputs.astype(np.float64)
-
-    def _collected(self, x: Any, chunk: int, is_probability: bool) -> np.ndarray:
-        x, chunk = self._inputs(x), integer("chunk", chunk, 1, "try 1000")
-        shape = (len(self.path), len(x), self.model.outputs)
-        dtype = np.float32 if self._units == _PLAIN else np.float64
-        members = np.empty(shape if self.is_classifier else shape[:2], dtype)
-        for place, part in self._parts(x, chunk, is_probability):
-            members[:, place] = part
-        return members
-
-    def _inputs(self, x: Any) -> np.ndarray:
-        x = numbers("x", x)
-        is_ours = isinstance(self.model, Model)
-        x = as_bytes(x) if is_ours else x
-        shape = getattr(self.model, "input_shape", None)
-        is_shaped = x.ndim > 0 if shape is None else x.ndim > 1 and np.prod(x.shape[1:]) == np.prod(shape)
-        accepted = "..." if shape is None else ", ".join(map(str, shape))
-        require(
-            bool(is_shaped),
-            f"x must have shape (n, {accepted}), got {x.shape}; check the data.",
-        )
-        require_single("x", x)
-        if not is_ours and len(x) > 0:
-            check_apply(self.model, x[:CHUNK])
-        return x
+        return self._members.parts(self._members.inputs(x), integer("chunk", chunk, 1, "try 1000"), progress)
 
     def _require_classes(self, instead: str) -> None:
         require(self.is_classifier, f"probabilities are those of classifiers, got a model of 1 output; use {instead}.")
@@ -267,17 +312,11 @@ def _joined(paths: np.ndarray, chain: int | str) -> np.ndarray:
     return np.concatenate(paths[chosen_chains(chain, len(paths))])
 
 
-def _hashable(model: Predictor) -> Any:
-    try:
-        hash(model)
-    except TypeError:
-        return Unhashable(model)
-    return model
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _said(model: Predictor, is_probability: bool, path: jax.Array, x: jax.Array) -> jax.Array:
-    """Outputs (tau, m, outputs), or probabilities; equal models share a compilation."""
-    # One model after the other, which on a CPU is twice as fast as all at once, and takes less memory.
-    finish = jax.nn.softmax if is_probability else jnp.asarray
-    return jax.lax.map(lambda theta: finish(model.apply(theta, x)), path)
+def _is_like(one: Predictor, other: Predictor) -> bool:
+    """Whether two models made of one function have the same parameters; their ways back are never equal."""
+    return (
+        isinstance(one, Applied)
+        and isinstance(other, Applied)
+        and one.function == other.function
+        and parameters_of(one) == parameters_of(other)
+    )

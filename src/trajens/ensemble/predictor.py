@@ -47,6 +47,12 @@ class Applied:
     dim: int
     outputs: int
 
+    @classmethod
+    def of(cls, apply: Apply, outputs: int, like: Any) -> Applied:
+        """The model of a function, whose parameters are like the pytree `like`; for files of `Ensemble.save`."""
+        flat, unravel = flattened("like", like)
+        return cls(_function(apply), unravel, flat.size, _outputs(outputs))
+
     def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
         """Outputs (m, outputs); a function of one output may leave out the second axis."""
         out = jnp.asarray(self.function(theta if self.unravel is None else self.unravel(theta), x))
@@ -57,8 +63,7 @@ def applied(
     apply: Apply, members: Any, outputs: int, unravel: Callable[[jax.Array], Any] | None
 ) -> tuple[Applied, np.ndarray]:
     """A model made of a function, and its members as a path (tau, dim); see `Ensemble.from_apply`."""
-    require(callable(apply), f"apply must be a function of (params, x), got {apply!r}; pass the function itself.")
-    outputs = integer("outputs", outputs, 1, "give the number of classes, or 1 for a regression")
+    apply, outputs = _function(apply), _outputs(outputs)
     if isinstance(members, (list, tuple)):
         require(
             unravel is None,
@@ -73,6 +78,31 @@ def applied(
         "chain of run.paths, or all as run.paths.reshape(-1, dim).",
     )
     return Applied(apply, unravel, path.shape[1], outputs), path
+
+
+def _function(apply: Apply) -> Apply:
+    require(callable(apply), f"apply must be a function of (params, x), got {apply!r}; pass the function itself.")
+    return apply
+
+
+def _outputs(outputs: int) -> int:
+    return integer("outputs", outputs, 1, "give the number of classes, or 1 for a regression")
+
+
+@single
+def members_of(model: Predictor, path: np.ndarray) -> list[Any]:
+    """Parameters of every model in the form the model has them, as arrays of NumPy."""
+    back = getattr(model, "unravel" if isinstance(model, Applied) else "unpack", None)
+    return [theta if back is None else jax.tree.map(np.asarray, back(theta)) for theta in path]
+
+
+@single
+def parameters_of(model: Predictor) -> str:
+    """Names, shapes and types of the parameters in the form the model has them, in a line."""
+    like = jax.ShapeDtypeStruct((model.dim,), jnp.float32)
+    back = getattr(model, "unravel", None) or (lambda theta: theta)
+    leaves = jax.tree_util.tree_leaves_with_path(jax.eval_shape(back, like))
+    return ", ".join(f"{jax.tree_util.keystr(path)} {leaf.dtype}{list(leaf.shape)}".strip() for path, leaf in leaves)
 
 
 def _flattened(members: Sequence[Any]) -> tuple[np.ndarray, Callable[[jax.Array], Any]]:
