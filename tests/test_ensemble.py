@@ -9,7 +9,7 @@ import pytest
 
 import trajens as tj
 from tests.test_cli import call
-from trajens.ensemble import chosen_chains, expected_calibration_error, scores, vote
+from trajens.ensemble import Applied, chosen_chains, expected_calibration_error, scores, vote
 
 RNG = np.random.default_rng(2)
 
@@ -93,8 +93,18 @@ def test_a_classifier_says_the_softmax_of_what_its_network_gives():
         "single_accuracy",
         "nll",
         "brier",
+        "brier_reliability",
+        "brier_resolution",
+        "brier_uncertainty",
         "ece",
+        "ece_equal_width",
+        "mce",
+        "entropy",
+        "expected_entropy",
+        "mutual_information",
         "disagreement",
+        "aurc",
+        "risk_at_90",
         "accuracy_by_members",
     ]
 
@@ -151,6 +161,146 @@ def test_all_chains_are_evaluated_and_drawn_from_the_command_line(stored, capsys
         code, said, err = call(capsys, *command, "--chain", "both")
         assert (code, said, err.count("\n")) == (2, "", 1)
         assert "chain must be a whole number in 0..2 or all, got 'both'" in err
+
+
+# One file and several runs -----------------------------------------------------------------------------------------
+
+
+def test_a_file_holds_all_there_is_to_an_ensemble(tmp_path, stored):
+    _, _, x, y, out = stored
+    ensemble = tj.Ensemble.load(out, chain="all")
+    reading, _ = tj.datasets.learn(table(tmp_path))
+    whole = tj.Ensemble(ensemble.model, ensemble.path, reading)
+    again = tj.Ensemble.load(whole.save(tmp_path / "a.npz"))
+    assert (again.model, again.reading, again.units) == (ensemble.model, reading, (0.0, 1.0))
+    np.testing.assert_array_equal(again.path, ensemble.path)
+    assert again.evaluate(x, y) == ensemble.evaluate(x, y)
+    regressors = tj.Ensemble(tj.models.mlp((2, 3, 1), "tanh"), np.ones((2, 13))).rescaled(100.0, 2.0)
+    back = tj.Ensemble.load(regressors.save(tmp_path / "b.npz"))
+    assert (back.model.activation, back.units) == ("tanh", (100.0, 2.0))
+    np.testing.assert_array_equal(back.predict(x), regressors.predict(x))
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as plain:
+        assert plain["path"].shape == (6, ensemble.model.dim)
+
+
+def table(folder):
+    file = folder / "table.csv"
+    file.write_text("a,b,label\n1,2,no\n3,5,yes\n2,2,yes\n")
+    return file
+
+
+def test_a_file_is_never_replaced_nor_left_half_written(tmp_path, monkeypatch):
+    ensemble = tj.Ensemble(tj.models.linear(2, 3), np.ones((1, 9)))
+    file = ensemble.save(tmp_path / "a.npz")
+    before = file.read_bytes()
+    with pytest.raises(tj.InputError, match="must be a new one"):
+        ensemble.save(file)
+    assert ensemble.save(file, overwrite=True) == file
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("trajens.storage.checkpoint.np.savez", full)
+    for target in (file, tmp_path / "b.npz"):
+        with pytest.raises(tj.StorageError, match="free some space"):
+            ensemble.save(target, overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz"]
+    assert file.read_bytes() == before
+
+
+def test_files_that_are_damaged_or_of_something_else_are_refused(tmp_path):
+    file = tj.Ensemble(tj.models.linear(2, 3), np.ones((4, 9))).save(tmp_path / "a.npz")
+    content = bytearray(file.read_bytes())
+    for place in range(0, len(content), 97):
+        damaged = content.copy()
+        damaged[place] ^= 0xFF
+        (tmp_path / "b.npz").write_bytes(damaged)
+        try:
+            # A byte that nothing is made of, as a time in the archive, may differ.
+            np.testing.assert_array_equal(tj.Ensemble.load(tmp_path / "b.npz").path, np.ones((4, 9)))
+        except tj.InputError as error:
+            assert "b.npz' must be" in str(error)  # noqa: PT017
+    (tmp_path / "b.npz").write_bytes(content[:200])
+    np.savez(tmp_path / "c.npz", x=np.ones(3))
+    for name in ("b.npz", "c.npz", "none.npz"):
+        with pytest.raises(tj.InputError, match=rf"{name}' must be"):
+            tj.Ensemble.load(tmp_path / name)
+
+
+def test_a_model_that_is_not_that_of_the_file_is_refused(tmp_path):
+    model = tj.models.mlp((2, 3, 2), "tanh")
+    file = tj.Ensemble(model, np.stack([model.init(0), model.init(1)])).save(tmp_path / "a.npz")
+    with pytest.raises(tj.InputError, match="outputs are others"):
+        tj.Ensemble.load(file, model=tj.models.mlp((2, 3, 2), "relu"))
+    assert tj.Ensemble.load(file, model=model).model == model
+
+
+def test_a_file_of_pytrees_asks_for_its_model(tmp_path):
+    models, x = [one_model(0), one_model(1)], RNG.standard_normal((5, 2)).astype(np.float32)
+    ensemble = tj.Ensemble.from_apply(apply, models, 3)
+    file = ensemble.save(tmp_path / "a.npz")
+    with pytest.raises(tj.InputError, match=r"\['in'\]\['w'\] float32\[2, 4\]"):
+        tj.Ensemble.load(file)
+    again = tj.Ensemble.load(file, model=Applied.of(apply, 3, like=one_model(7)))
+    np.testing.assert_array_equal(again.member_proba(x), ensemble.member_proba(x))
+    other = {**one_model(0), "out": np.zeros((3, 4), np.float32)}
+    with pytest.raises(tj.InputError, match="model must be the one of"):
+        tj.Ensemble.load(file, model=Applied.of(apply, 3, like=other))
+
+
+def test_members_come_in_the_form_of_the_model():
+    models = [one_model(0), one_model(1)]
+    for given, found in zip(models, tj.Ensemble.from_apply(apply, models, 3).members, strict=True):
+        jax.tree.map(np.testing.assert_array_equal, given, found)
+    model = tj.models.mlp((2, 4, 3))
+    path = np.stack([model.init(0), model.init(1)])
+    for theta, found in zip(path, tj.Ensemble(model, path).members, strict=True):
+        np.testing.assert_array_equal(model.pack(found), theta)
+
+
+def test_joined_ensembles_are_one(stored):
+    run, _, x, y, out = stored
+    joined = tj.Ensemble.join([tj.Ensemble.load(out, k) for k in range(3)])
+    assert joined.evaluate(x, y) == tj.Ensemble.load(out, "all").evaluate(x, y)
+    assert joined.evaluate(x, y) == tj.Ensemble.from_run(run, chain="all").evaluate(x, y)
+    trees = [tj.Ensemble.from_apply(apply, [one_model(seed)], 3) for seed in (0, 1)]
+    np.testing.assert_array_equal(
+        tj.Ensemble.join(trees).member_proba(x),
+        tj.Ensemble.from_apply(apply, [one_model(0), one_model(1)], 3).member_proba(x),
+    )
+    line = tj.Ensemble(tj.models.linear(2), np.zeros((1, 3)))
+    for bad, words in (
+        ([], "one or more"),
+        ([joined, tj.Ensemble(tj.models.linear(3, 3), np.zeros((1, 12)))], "of one model"),
+        ([line, line.rescaled(5.0, 2.0)], "read and scaled alike"),
+        ([trees[0], tj.Ensemble.from_apply(lambda p, x: apply(p, x), [one_model(0)], 3)], "of one model"),
+    ):
+        with pytest.raises(tj.InputError, match=words):
+            tj.Ensemble.join(bad)
+
+
+def test_a_run_of_pytrees_makes_an_ensemble_of_its_function(stored):
+    x = RNG.standard_normal((50, 2)).astype(np.float32)
+    problem = tj.Problem.from_pytree(lambda params, batch: (apply(params, batch) ** 2).sum(1), x, one_model(0))
+    run = tj.sample(tj.Target(problem, 3, 0.3, 2.0, 1.0), 4, chains=2, records=1)
+    found = tj.Ensemble.from_run(run, apply=apply, outputs=3, chain="all")
+    expected = [apply(params, x) for params in found.members]
+    np.testing.assert_allclose(found.member_outputs(x), expected, rtol=1e-4, atol=1e-5)
+    for more, words in (({}, "model must be given"), ({"apply": apply}, "outputs must be given")):
+        with pytest.raises(tj.InputError, match=words):
+            tj.Ensemble.from_run(run, **more)
+    with pytest.raises(tj.InputError, match="not both"):
+        tj.Ensemble.from_run(stored[0], stored[1], apply=apply, outputs=3)
+
+
+def test_a_prediction_shows_how_far_it_is(monkeypatch, capsys):
+    ensemble = tj.Ensemble(tj.models.linear(2, 3), np.ones((2, 9)))
+    x = np.zeros((2500, 2), np.float32)
+    monkeypatch.setattr("trajens.progress._LINE_SECONDS", -1.0)
+    assert len(ensemble.predict(x, progress=True)) == 2500
+    assert capsys.readouterr().err.split("\n")[-2] == "predicting  2,000 of 2,500"
+    ensemble.predict(x)
+    assert capsys.readouterr().err == ""
 
 
 # Models of other libraries ----------------------------------------------------------------------------------------

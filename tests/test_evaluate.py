@@ -55,12 +55,66 @@ def test_evaluate_reports_the_scores_of_the_library(capsys, trained):
     report = json.loads(out)
     assert code == 0
     expected = tj.Ensemble.load(trained / "run").evaluate(X, Y)
-    assert report == {**expected, "data": "data.npz", "examples": 300}
+    found = tj.Ensemble.load(trained / "run").scored(X, Y)
+    calibrated = tj.ensemble.calibrated_scores(found.said, Y)
+    assert report == {**expected, "data": "data.npz", "examples": 300, "calibrated": calibrated}
     code, out, _ = call(capsys, "evaluate", str(trained / "run"), "--chain", "1")
     assert code == 0
     assert "3 models on 300 examples of the training data" in out
-    for words in ("vote", "mean probabilities", "single", "likelihood", "Brier", "calibration", "disagreement"):
+    for words in (
+        "vote",
+        "mean probabilities",
+        "single",
+        "likelihood",
+        "Brier",
+        "calibration",
+        "disagreement",
+        "conformal",
+    ):
         assert words in out
+
+
+def test_data_from_outside_are_told_from_those_inside(capsys, trained, tmp_path):
+    outside = np.random.default_rng(5).normal(0, 0.1, (70, X.shape[1])).astype(np.float32)
+    np.savez(tmp_path / "outside.npz", x=outside)
+    data = ["--data", str(trained / "data.npz"), "--data", str(tmp_path / "outside.npz")]
+    code, out, err = call(capsys, "evaluate", str(trained / "run"), *data, "--json")
+    assert code == 0, err
+    ensemble = tj.Ensemble.load(trained / "run")
+    assert json.loads(out)["outside"] == tj.ensemble.outside_scores(ensemble.said(X), ensemble.said(outside))
+    code, out, err = call(capsys, "evaluate", str(trained / "run"), *data)
+    assert code == 0, err
+    assert "telling 70 inputs of outside.npz from these" in out
+    assert out.count("AUROC by") == 4
+    code, _, err = call(capsys, "evaluate", str(trained / "run"), *data, "--data", "c.npz")
+    assert code == 2
+    assert "data must be given once, or twice" in err
+
+
+def test_a_file_stands_for_the_run_it_was_exported_from(capsys, trained, tmp_path):
+    run, file = str(trained / "run"), str(tmp_path / "new" / "both.npz")
+    code, said, err = call(capsys, "export", run, "--chain", "all", "--out", file)
+    assert (code, "wrote 6 models to" in said) == (0, True), err
+    data = ["--data", str(trained / "data.npz"), "--json"]
+    alone = json.loads(call(capsys, "evaluate", file, *data)[1])
+    assert alone == json.loads(call(capsys, "evaluate", run, "--chain", "all", *data)[1])
+    # Several sources are one ensemble.
+    chain = str(tmp_path / "one.npz")
+    assert call(capsys, "export", run, "--chain", "1", "--out", chain)[0] == 0
+    both = json.loads(call(capsys, "evaluate", run, chain, *data)[1])
+    assert both == alone
+    answers = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for source, out in zip((file, run), answers, strict=True):
+        call(capsys, "predict", source, str(trained / "data.npz"), "--chain", "all", "--out", str(out))
+    assert answers[0].read_text() == answers[1].read_text()
+    for command, sentence in (
+        (["export", run, "--out", file], "file must be a new one"),
+        (["export", run, "--out", str(tmp_path)], "file must be a"),
+        (["evaluate", file], "data must be given for an ensemble in a file"),
+        (["evaluate", file, "--chain", "1", *data], "chain must be left out with a file"),
+    ):
+        code, _, err = call(capsys, *command)
+        assert (code, sentence in err) == (2, True), err
 
 
 def test_predict_writes_votes_and_mean_probabilities(capsys, trained, tmp_path):

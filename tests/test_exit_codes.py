@@ -56,7 +56,7 @@ INSIDE = [
     Row("predict run loop.csv --out p.csv", 2, "path must be a file that exists, got 'loop.csv'"),
     Row("predict run folder.csv --out p.csv", 2, "path must be a file that exists, got 'folder.csv'"),
     Row(f"predict run {LONG}.csv --out p.csv", 2, "that can be read, got File name too long"),
-    Row("predict file data.csv --out p.csv", 2, "directory must be that of a run, got 'file'"),
+    Row("predict file data.csv --out p.csv", 2, "'file' must be a whole file of Ensemble.save"),
     Row(f"evaluate run --data {LONG}.csv", 2, "that can be read, got File name too long"),
     Row("evaluate file/x", 2, "directory must be that of a run, got 'file/x'"),
     Row("resume file", 2, "got 'file' without config.toml"),

@@ -124,11 +124,42 @@ def test_too_few_examples_promise_nothing_but_all_classes():
 
 
 def test_a_temperature_undoes_the_one_that_was_there():
-    logits = RNG.normal(size=(1, 20_000, 3)) * 2
-    p = np.exp(logits[0]) / np.exp(logits[0]).sum(-1, keepdims=True)
+    logits = RNG.normal(size=(20_000, 3)) * 2
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     y = (p.cumsum(-1) > RNG.uniform(size=(20_000, 1))).argmax(-1)
-    assert un.temperature(2.5 * logits, y) == pytest.approx(2.5, rel=0.05)
-    assert un.temperature(logits, y) == pytest.approx(1.0, rel=0.05)
+    np.testing.assert_allclose(un.tempered(p, 0.4), np.exp(2.5 * logits) / np.exp(2.5 * logits).sum(-1, keepdims=True))
+    assert un.temperature(un.tempered(p, 0.4), y) == pytest.approx(2.5, rel=0.05)
+    assert un.temperature(p, y) == pytest.approx(1.0, rel=0.05)
+
+
+def test_what_calibration_is_worth_is_said_of_the_half_that_had_no_part_in_it():
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(4000, 4)) * 2
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    y = (p.cumsum(-1) > rng.uniform(size=(4000, 1))).argmax(-1)
+    sure = un.said(un.tempered(p, 0.4)[None])
+    found = tj.ensemble.calibrated_scores(sure, y, alpha=0.2)
+    other = np.random.default_rng(0).permutation(4000)[2000:]
+    assert found["nll"] == pytest.approx(un.nll(sure.mean[other], y[other]))
+    assert found["tempered_nll"] == pytest.approx(un.nll(p[other], y[other]), abs=0.01)
+    assert found["tempered_ece"] < 0.03 < found["ece"]
+    # 2000 examples on each side: 5 standard deviations of both.
+    assert abs(found["coverage"] - 0.8) < 5 * (2 * 0.16 / 2000) ** 0.5
+    assert 1 < found["set_size"] < 4
+    with pytest.raises(tj.InputError, match="2 or more"):
+        tj.ensemble.calibrated_scores(un.said(p[None, :1]), y[:1])
+
+
+def test_inputs_from_outside_are_told_by_every_measure():
+    inside, outside = un.said(dirichlet(4, 300, 3, 1) ** 3), un.said(dirichlet(4, 200, 3, 2))
+    found = tj.ensemble.outside_scores(inside, outside)
+    one, other = inside.entropies, outside.entropies
+    assert found["entropy"]["auroc"] == pytest.approx(un.auroc(one.total, other.total))
+    assert found["mutual_information"]["fpr95"] == pytest.approx(
+        un.false_positive_rate(one.mutual_information, other.mutual_information)
+    )
+    assert found["disagreement"]["auroc"] == pytest.approx(un.auroc(inside.disagreement, outside.disagreement))
+    assert found["confidence"]["auroc"] == pytest.approx(un.auroc(-inside.mean.max(1), -outside.mean.max(1)))
 
 
 @pytest.mark.parametrize(("confidence", "is_right"), [([0.5], [True, False]), ([], []), ([[0.5]], [[True]])])

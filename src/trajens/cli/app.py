@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from trajens.cli.audit import audit
 from trajens.cli.bench import bench
 from trajens.cli.evaluate import evaluate, picture
+from trajens.cli.export import export
 from trajens.cli.figure import figure
 from trajens.cli.info import info
 from trajens.cli.predict import predict
@@ -116,6 +117,7 @@ app.command()(resume)
 app.command()(evaluate)
 app.command()(audit)
 app.command()(predict)
+app.command()(export)
 app.command()(picture)
 app.command()(figure)
 app.command()(info)

@@ -13,27 +13,28 @@ import numpy as np
 import typer
 
 from trajens.cli.devices import use_all_cores
-from trajens.datasets import Label, load_inputs, tables
+from trajens.cli.evaluate import CHAIN
+from trajens.datasets import Label, tables
 from trajens.datasets.reading import is_table
 from trajens.ensemble import Ensemble, vote
 from trajens.errors import require
-from trajens.experiments import Experiment
+from trajens.experiments.tried import inputs, trained
 from trajens.files import storage_errors, write_atomically
-from trajens.storage.stored import StoredRun
 
 
 def predict(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run.", show_default=False)],
-    inputs: Annotated[
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="DIR|FILE", help="Directory of a run, or a file of trajens export.", show_default=False),
+    ],
+    inputs_file: Annotated[
         Path,
         typer.Argument(
             metavar="FILE", help="A .csv with the columns of the run, .npz with an array x, or IDX.", show_default=False
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write.")] = Path("predictions.csv"),
-    chain: Annotated[
-        str, typer.Option(metavar="N|all", help="Which chain of the run, from 0; all makes one ensemble of all chains.")
-    ] = "0",
+    chain: CHAIN = "0",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Labels and probabilities of an ensemble, or mean and spread of a regression, one line per input, as CSV.
@@ -44,20 +45,15 @@ def predict(
         is_new = not out.exists()
     require(overwrite or is_new, f"out must be a new file, got '{out}'; add --overwrite to replace it.")
     require(
-        os.path.realpath(out) != os.path.realpath(inputs),
+        os.path.realpath(out) != os.path.realpath(inputs_file),
         f"out must not be the file of the inputs, got '{out}'; choose another.",
     )
     use_all_cores()
-    stored = StoredRun(directory)
-    ensemble, config = Ensemble.load(stored, chain), stored.config or {}
-    if "reading" in config or config.get("problem") == "mnist":
-        experiment = Experiment.load(stored)
-        x, label = experiment.inputs(inputs), experiment.reading.label
-    else:
-        # A run made in Python, or of a version before: how its data were read is not known.
-        x, label = load_inputs(inputs), Label()
-    given = _given(inputs, len(x))
-    names, answers = _classified(ensemble, x, label) if ensemble.is_classifier else _fitted(ensemble, x, label)
+    ensemble = trained(source, chain)
+    x = inputs(ensemble, inputs_file)
+    label = Label() if ensemble.reading is None else ensemble.reading.label
+    given = _given(inputs_file, len(x))
+    names, answers = _classified(ensemble, x, label) if ensemble.is_classifier else _fitted(ensemble, x)
     write_table(out, _beside(given, names, answers))
     typer.echo(f"wrote {len(x):,} predictions to {out}")
 
@@ -92,7 +88,7 @@ def _classified(ensemble: Ensemble, x: np.ndarray, label: Label) -> tuple[list[s
     classes: list[Any] = [*(label.classes or ()), *range(len(label.classes or ()), outputs)]
 
     def answers() -> Iterator[list[Any]]:
-        for _, probabilities in ensemble.parts(x):
+        for _, probabilities in ensemble.parts(x, progress=True):
             mean, votes = probabilities.mean(0), vote(probabilities)
             agreement = (probabilities.argmax(-1) == votes).mean(0)
             for row, chosen, share in zip(mean, votes, agreement, strict=True):
@@ -102,8 +98,7 @@ def _classified(ensemble: Ensemble, x: np.ndarray, label: Label) -> tuple[list[s
     return ["vote", "agreement", "mean", *(f"p_{c}" if isinstance(c, str) else f"p{c}" for c in classes)], answers()
 
 
-def _fitted(ensemble: Ensemble, x: np.ndarray, label: Label) -> tuple[list[str], Iterator[list[Any]]]:
+def _fitted(ensemble: Ensemble, x: np.ndarray) -> tuple[list[str], Iterator[list[Any]]]:
     """Mean and spread of the models, in the units of the training data."""
-    mean, spread = ensemble.predict(x, return_std=True)
-    in_units = label.undone(mean), spread * label.std
-    return ["mean", "spread"], ([f"{m:.9g}", f"{s:.6g}"] for m, s in zip(*in_units, strict=True))
+    mean, spread = ensemble.predict(x, return_std=True, progress=True)
+    return ["mean", "spread"], ([f"{m:.9g}", f"{s:.6g}"] for m, s in zip(mean, spread, strict=True))

@@ -10,7 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from trajens.ensemble.uncertainty import BINS, Said, reliability, said
+from trajens.ensemble.uncertainty import (
+    BINS,
+    Said,
+    auroc,
+    brier_parts,
+    conformal_sets,
+    conformal_threshold,
+    false_positive_rate,
+    nll,
+    reliability,
+    said,
+    selective,
+    temperature,
+    tempered,
+)
 from trajens.errors import require
 
 
@@ -25,9 +39,12 @@ def scores(member_proba: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``vote_accuracy``, ``mean_accuracy`` (of the averaged probabilities), ``single_accuracy`` (mean over models),
-        ``nll``, ``brier`` and ``ece`` (15 bins of equal mass) of the averaged probabilities, ``disagreement`` (share of
-        pairs of models that differ), and ``accuracy_by_members`` (vote of the first 1..tau models).
+        ``vote_accuracy``, ``mean_accuracy`` (of the averaged probabilities), ``single_accuracy`` (mean over models).
+        Of the averaged probabilities: ``nll``; ``brier`` and its parts ``brier_reliability``, ``brier_resolution``,
+        ``brier_uncertainty`` (see `brier_parts`; what is within bins makes up the rest); ``ece`` and ``mce`` (15 bins
+        of equal mass), ``ece_equal_width``. In nats, ``entropy`` = ``expected_entropy`` + ``mutual_information``;
+        ``disagreement`` (share of pairs of models that differ). ``aurc`` and ``risk_at_90``, the error rate among the
+        surest 90 %. ``accuracy_by_members`` (vote of the first 1..tau models).
     """
     tau, n, classes = member_proba.shape
     found = Scores(tau, classes)
@@ -62,20 +79,89 @@ class Scores:
         self._said.append(said(member_proba))
         self._labels.append(y)
 
+    @property
+    def said(self) -> Said:
+        """What was said of all inputs."""
+        return Said.joined(self._said)
+
+    @property
+    def y(self) -> np.ndarray:
+        """Their labels."""
+        return np.concatenate(self._labels)
+
     def result(self) -> dict[str, Any]:
         """The scores of all inputs."""
-        all_said, y = Said.joined(self._said), np.concatenate(self._labels)
-        by_members = self._by_members / len(y)
+        said, y = self.said, self.y
+        by_members, is_right = self._by_members / len(y), said.is_right(y)
+        bins, widths = (reliability(said.confidence, is_right, is_equal_mass=is_mass) for is_mass in (True, False))
+        brier, entropies, answered = brier_parts(said.mean, y), said.entropies, selective(said.confidence, is_right)
         return {
             "vote_accuracy": float(by_members[-1]),
-            "mean_accuracy": float(all_said.is_right(y).mean()),
+            "mean_accuracy": float(is_right.mean()),
             "single_accuracy": self._single / (len(y) * self._tau),
-            "nll": all_said.nll(y),
-            "brier": float(((all_said.mean - (np.arange(self._classes) == y[:, None])) ** 2).sum(-1).mean()),
-            "ece": reliability(all_said.confidence, all_said.is_right(y)).expected_error,
-            "disagreement": float(all_said.disagreement.mean()),
+            "nll": nll(said.mean, y),
+            "brier": brier.score,
+            "brier_reliability": brier.reliability,
+            "brier_resolution": brier.resolution,
+            "brier_uncertainty": brier.uncertainty,
+            "ece": bins.expected_error,
+            "ece_equal_width": widths.expected_error,
+            "mce": bins.largest_error,
+            "entropy": float(entropies.total.mean()),
+            "expected_entropy": float(entropies.expected.mean()),
+            "mutual_information": float(entropies.mutual_information.mean()),
+            "disagreement": float(said.disagreement.mean()),
+            "aurc": answered.area,
+            "risk_at_90": answered.risk_at(0.9),
             "accuracy_by_members": by_members.tolist(),
         }
+
+
+def calibrated_scores(said: Said, y: np.ndarray, alpha: float = 0.1, seed: int = 0) -> dict[str, float]:
+    """What calibration on a random half of labelled inputs is worth on the other half.
+
+    Returns
+    -------
+    dict
+        ``examples`` of the other half; ``temperature`` from the one half, ``nll`` and ``ece`` without and
+        ``tempered_nll`` and ``tempered_ece`` with it; ``coverage`` (share of conformal sets that hold the label, at
+        least 1 - alpha is promised) and ``set_size``, their mean size.
+    """
+    order = np.random.default_rng(seed).permutation(len(y))
+    one, other = order[: len(y) // 2], order[len(y) // 2 :]
+    require(len(one) > 0, f"labelled inputs must be 2 or more to be divided, got {len(y)}; pass more.")
+    found = temperature(said.mean[one], y[one])
+    before, labels = said.mean[other], y[other]
+    after = tempered(before, found)
+    sets = conformal_sets(before, conformal_threshold(said.mean[one], y[one], alpha))
+    return {
+        "examples": len(other),
+        "temperature": found,
+        "nll": nll(before, labels),
+        "tempered_nll": nll(after, labels),
+        "ece": expected_calibration_error(before, labels),
+        "tempered_ece": expected_calibration_error(after, labels),
+        "coverage": float(sets[np.arange(len(other)), labels].mean()),
+        "set_size": float(sets.sum(1).mean()),
+    }
+
+
+def outside_scores(inside: Said, outside: Said) -> dict[str, dict[str, float]]:
+    """How well inputs from outside are told by what is said of them: ``auroc`` and ``fpr95`` of every measure."""
+    found = {}
+    for name in ("confidence", "entropy", "mutual_information", "disagreement"):
+        one, other = (_doubt(said, name) for said in (inside, outside))
+        found[name] = {"auroc": auroc(one, other), "fpr95": false_positive_rate(one, other)}
+    return found
+
+
+def _doubt(said: Said, name: str) -> np.ndarray:
+    """The more of it, the less sure."""
+    if name == "confidence":
+        return 1.0 - said.confidence
+    if name == "disagreement":
+        return said.disagreement
+    return said.entropies.total if name == "entropy" else said.entropies.mutual_information
 
 
 def _votes(member_proba: np.ndarray) -> np.ndarray:

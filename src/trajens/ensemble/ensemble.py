@@ -268,6 +268,10 @@ class Ensemble:
 
         `noise` is for regressors: the standard deviation of the labels around the true function.
         """
+        return self.scored(x, y, noise, progress).result()
+
+    def scored(self, x: Any, y: Any, noise: float | None = None, progress: bool = False) -> Scores | RegressionScores:
+        """The same with what the models say together of every input."""
         x, y = self._members.inputs(x), numbers("labels", y)
         found: Scores | RegressionScores
         if self.is_classifier:
@@ -278,7 +282,7 @@ class Ensemble:
         y = found.labels(y, len(x))
         for place, part in self._members.parts(x, progress=progress):
             found.add(part, y[place])
-        return found.result()
+        return found
 
     def said(self, x: Any, progress: bool = False) -> Said:
         """What classifiers say of inputs together: mean probabilities, votes, entropies, disagreement."""

@@ -72,6 +72,11 @@ class RegressionScores:
         self._single += ((outputs - y) ** 2).sum(1)
         self._parts.append({"y": y, "error": y - means[-1], "spread": outputs.std(0)})
 
+    @property
+    def spread(self) -> np.ndarray:
+        """Of the models, of every input."""
+        return np.concatenate([part["spread"] for part in self._parts])
+
     def result(self) -> dict[str, Any]:
         """The scores of all inputs."""
         of = {name: np.concatenate([part[name] for part in self._parts]) for name in self._parts[0]}

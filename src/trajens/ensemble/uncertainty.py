@@ -7,6 +7,7 @@
   o_b of the class, that of one class is sum w_b (p_b - o_b)^2 (reliability) - sum w_b (o_b - o)^2 (resolution)
   + o (1 - o) (uncertainty) + what p_k varies within bins (Murphy 1973; Stephenson et al. 2008); summed over classes.
 - selective risk: the error rate among the share of inputs that are answered, the surest first.
+- temperature: T > 1 makes what is said less sure, T < 1 more; it changes no choice of a class.
 - conformal sets: of n held-out examples with scores a_i = 1 - p(y_i | x_i), take q = the ceil((n + 1)(1 - alpha))-th
   smallest; the set {k: 1 - p(k | x) <= q} holds the label of a new example with probability at least 1 - alpha, if all
   are exchangeable, whatever the models are.
@@ -23,6 +24,7 @@ from trajens.errors import integer, number, require
 
 BINS = 15
 _TINY = 1e-38
+_LOG_T = (-4.0, 4.0)
 
 
 class Said(NamedTuple):
@@ -61,10 +63,6 @@ class Said(NamedTuple):
     def joined(parts: Sequence[Said]) -> Said:
         """Of inputs that came in parts."""
         return Said(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-
-    def nll(self, y: np.ndarray) -> float:
-        """Mean -ln of the mean probability of the label."""
-        return float(-np.log(np.maximum(self.mean[np.arange(len(y)), y], _TINY)).mean())
 
     def is_right(self, y: np.ndarray) -> np.ndarray:
         """Whether the most probable class is the label."""
@@ -121,6 +119,10 @@ class Selective(NamedTuple):
     def area(self) -> float:
         """AURC, the mean risk over all coverages."""
         return float(self.risk.mean())
+
+    def risk_at(self, coverage: float) -> float:
+        """The error rate when so large a share is answered."""
+        return float(self.risk[max(int(np.ceil(coverage * len(self.risk))) - 1, 0)])
 
 
 def said(member_proba: np.ndarray) -> Said:
@@ -219,21 +221,30 @@ def conformal_sets(probabilities: np.ndarray, threshold: float) -> np.ndarray:
     return 1.0 - np.asarray(probabilities, np.float64) <= threshold
 
 
-def temperature(member_logits: np.ndarray, y: np.ndarray) -> float:
-    """The T > 0 at which mean probabilities of logits / T (tau, n, classes) have the lowest NLL on held-out labels."""
+def tempered(probabilities: np.ndarray, temperature: float) -> np.ndarray:
+    """Probabilities p^(1/T) / sum p^(1/T), which for one model are those of logits / T."""
+    logits = np.log(np.maximum(np.asarray(probabilities, np.float64), _TINY)) / temperature
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+def temperature(probabilities: np.ndarray, y: np.ndarray) -> float:
+    """The T > 0 at which `tempered` mean probabilities (n, classes) have the lowest NLL on held-out labels (n,).
+
+    The mean is taken first and tempered then: a mean of tempered models is less sure than it should be again.
+    """
     from scipy.optimize import minimize_scalar
 
-    logits = np.asarray(member_logits, np.float64)
-
-    def nll(log_t: float) -> float:
-        scaled = logits / np.exp(log_t)
-        scaled = scaled - scaled.max(-1, keepdims=True)
-        member = np.exp(scaled)
-        mean = (member / member.sum(-1, keepdims=True)).mean(0)
-        return float(-np.log(np.maximum(mean[np.arange(len(y)), y], _TINY)).mean())
-
-    found = minimize_scalar(nll, bounds=(-4.0, 4.0), method="bounded")
+    y = np.asarray(y)
+    found = minimize_scalar(
+        lambda log_t: nll(tempered(probabilities, np.exp(log_t)), y), bounds=_LOG_T, method="bounded"
+    )
     return float(np.exp(found.x))
+
+
+def nll(probabilities: np.ndarray, y: np.ndarray) -> float:
+    """Mean -ln of the probability of the label."""
+    return float(-np.log(np.maximum(probabilities[np.arange(len(y)), y], _TINY)).mean())
 
 
 def _entropy(p: np.ndarray) -> np.ndarray:
