@@ -160,12 +160,15 @@ def reliability(
 
 
 def brier_parts(probabilities: np.ndarray, y: np.ndarray, bins: int = BINS) -> BrierParts:
-    """The decomposition over bins of equal mass, class by class; of probabilities (n, classes) and labels (n,)."""
+    """The decomposition over bins of equal width, class by class; of probabilities (n, classes) and labels (n,).
+
+    Bins of equal mass would throw probabilities near 0 and near 1 together.
+    """
     probabilities = np.asarray(probabilities, np.float64)
     parts = np.zeros(4)
     for k, p in enumerate(probabilities.T):
         is_class = np.asarray(y) == k
-        found, rate = reliability(p, is_class, bins), is_class.mean()
+        found, rate = reliability(p, is_class, bins, is_equal_mass=False), is_class.mean()
         deviations = (
             found.weight @ (found.confidence - found.accuracy) ** 2,
             found.weight @ (found.accuracy - rate) ** 2,
