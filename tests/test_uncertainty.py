@@ -150,6 +150,27 @@ def test_what_calibration_is_worth_is_said_of_the_half_that_had_no_part_in_it():
         tj.ensemble.calibrated_scores(un.said(p[None, :1]), y[:1])
 
 
+def test_scores_are_those_of_the_mean_probabilities():
+    member, y = dirichlet(5, 400, 3, 4), np.random.default_rng(4).integers(0, 3, 400)
+    found, mean = tj.ensemble.scores(member, y), member.mean(0)
+    confidence, is_right = mean.max(1), mean.argmax(1) == y
+    surest = np.argsort(-confidence)[:360]
+    assert found["risk_at_90"] == pytest.approx(1 - is_right[surest].mean())
+    assert found["aurc"] == pytest.approx(un.selective(confidence, is_right).risk.mean())
+    parts = np.array_split(np.argsort(confidence), 15)
+    gaps = [abs(confidence[p].mean() - is_right[p].mean()) for p in parts]
+    assert found["ece"] == pytest.approx(np.average(gaps, weights=[len(p) for p in parts]))
+    assert found["mce"] == pytest.approx(max(gaps))
+    assert found["ece_equal_width"] == pytest.approx(un.reliability(confidence, is_right, 15, False).expected_error)
+    entropy = -(mean * np.log(mean)).sum(1).mean()
+    expected = -(member * np.log(member)).sum(2).mean()
+    assert found["entropy"] == pytest.approx(entropy)
+    assert found["expected_entropy"] == pytest.approx(expected)
+    assert found["mutual_information"] == pytest.approx(entropy - expected)
+    assert found["brier"] == pytest.approx(((mean - np.eye(3)[y]) ** 2).sum(1).mean())
+    assert found["brier_uncertainty"] == pytest.approx(sum(np.mean(y == k) * np.mean(y != k) for k in range(3)))
+
+
 def test_inputs_from_outside_are_told_by_every_measure():
     inside, outside = un.said(dirichlet(4, 300, 3, 1) ** 3), un.said(dirichlet(4, 200, 3, 2))
     found = tj.ensemble.outside_scores(inside, outside)
