@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ def measure(folder: Path, seed: int) -> list[Row]:
     if (folder / ADAM).exists():
         weights["adam"] = np.load(folder / ADAM)["weights"]
     sizes = {name: len(models) for name, models in weights.items()}
-    held = json.loads(file.read_text()) if file.exists() else {"seed": seed, "rows": []}
+    held: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"seed": seed, "rows": []}
     rows: list[Row] = held["rows"]
     if held["seed"] != seed or any(row["models"] not in (1, sizes[row["ensemble"].split(",")[0]]) for row in rows):
         raise SystemExit(f"{file} must be of these ensembles and this seed, got others; remove it to measure again.")
@@ -133,24 +133,21 @@ def mean_of(rows: list[Row], ensemble: str, score: str, severity: int, corruptio
 
 def print_tables(rows: list[Row]) -> None:
     """Means over corruptions against severity, and every corruption by itself, for a page."""
-    ensembles = list(dict.fromkeys(row["ensemble"] for row in rows))
+    names = list(dict.fromkeys(row["ensemble"] for row in rows))
+    severities = range(SEVERITIES + 1)
     for score in SCORES:
-        print_table(score, range(SEVERITIES + 1), ensembles, lambda name, k, score=score: mean_of(rows, name, score, k))
-    for score, k in product(SCORES[:3], (3, SEVERITIES)):
-        print_table(
-            f"{score}, severity {k}",
-            CORRUPTIONS,
-            ensembles,
-            lambda name, corruption, score=score, k=k: mean_of(rows, name, score, k, corruption),
-        )
+        print_table(score, severities, {name: [mean_of(rows, name, score, k) for k in severities] for name in names})
+    for score, k in product(SCORES, (3, SEVERITIES)):
+        lines = {name: [mean_of(rows, name, score, k, corruption) for corruption in CORRUPTIONS] for name in names}
+        print_table(f"{score}, severity {k}", CORRUPTIONS, lines)
 
 
-def print_table(title: str, columns: Iterable[Any], ensembles: list[str], value: Callable[[str, Any], float]) -> None:
-    """One table in Markdown: an ensemble in every line."""
-    columns = list(columns)
-    print("\n| " + " | ".join([title, *map(str, columns)]) + " |\n" + "|---" * (len(columns) + 1) + "|")
-    for name in ensembles:
-        print("| " + " | ".join([name, *(f"{value(name, column):.4f}" for column in columns)]) + " |")
+def print_table(title: str, columns: Iterable[Any], lines: dict[str, list[float]]) -> None:
+    """One table in Markdown."""
+    heading = [title, *map(str, columns)]
+    print("\n| " + " | ".join(heading) + " |\n" + "|---" * len(heading) + "|")
+    for name, values in lines.items():
+        print("| " + " | ".join([name, *(f"{value:.4f}" for value in values)]) + " |")
 
 
 def main() -> None:
