@@ -50,7 +50,7 @@ def test_distance_grows_with_severity(name, digits):
 
 @EVERY
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64, ">f4"])
-@pytest.mark.parametrize("shape", [(5, 12, 9), (5, 9, 12, 3), (1, 1, 1), (0, 8, 8)])
+@pytest.mark.parametrize("shape", [(5, 11, 9), (5, 9, 11, 3), (1, 1, 1), (0, 8, 8)])
 def test_shape_type_and_range_stay(name, dtype, shape):
     x = np.random.default_rng(0).random(shape)
     x = (255 * x).astype(dtype) if dtype == np.uint8 else x.astype(dtype)
@@ -184,6 +184,13 @@ def test_rotation_has_the_stated_angle_to_either_side(severity):
 
 
 @AT_EVERY
+def test_what_comes_in_by_rotation_is_0(severity):
+    found = corrupted(np.ones((4, 28, 28)), "rotation", severity)
+    assert not found[:, [0, 0, -1, -1], [0, -1, 0, -1]].any()
+    np.testing.assert_allclose(found[:, 10:18, 10:18], 1.0, rtol=1e-12)
+
+
+@AT_EVERY
 def test_contrast_is_its_closed_form(severity):
     x = np.random.default_rng(1).random((7, 10, 11, 3))
     left = 1 - strength("contrast", severity)
@@ -207,12 +214,19 @@ def test_occlusion_is_one_grey_square_of_the_stated_area(severity, value):
     is_row, is_column = is_grey.any((2, 3)), is_grey.any((1, 3))
     assert (is_row.sum(1) == side).all()
     assert (is_column.sum(1) == side).all()
-    top, left = is_row.argmax(1), is_column.argmax(1)
-    # Every place, first and last included, is as likely as any other.
-    for corner, places in ((top, 28 - side + 1), (left, 30 - side + 1)):
+    for corner, places in ((is_row.argmax(1), 28 - side + 1), (is_column.argmax(1), 30 - side + 1)):
         expected = 400 / places
         assert (np.abs(np.bincount(corner, minlength=places) - expected) < 6 * np.sqrt(expected)).all()
-        assert len(np.bincount(corner)) <= places
+
+
+@pytest.mark.parametrize(
+    ("uniform", "rows", "columns"),
+    [((0.0, 0.0), (0, 8), (0, 8)), ((1 - 2**-53, 0.0), (20, 28), (0, 8)), ((0.0, 1 - 2**-53), (0, 8), (22, 30))],
+)
+def test_the_square_can_be_in_every_corner_and_never_outside(uniform, rows, columns):
+    found = CORRUPTIONS["occlusion"].apply(np.zeros((1, 28, 30, 1)), 8.0, always(1, *uniform))
+    assert (found[0, slice(*rows), slice(*columns)] == 0.5).all()
+    assert (found == 0.5).sum() == 64
 
 
 def test_images_move_the_same_way_at_every_severity():
