@@ -5,7 +5,7 @@ Compared are the path of 64 models of ``results/mnist/trained-64.npz``, single m
 Adam (``deep_ensemble.py``), together and one by one. Adam's settings are the best that ``deep-ensemble.json`` found on
 held-out training images with at most so many passes over the data; its weights are kept, and only made once.
 
-    python benchmarks/corruptions.py --train 8 --passes 12       # minutes to an hour on two cores
+    python benchmarks/corruptions.py --train 4 --passes 12       # nine minutes of one core
     python benchmarks/corruptions.py                             # scores, into results/mnist/corruptions.json
     python benchmarks/corruptions.py --draw docs/figures/corruptions.png
 
@@ -154,7 +154,7 @@ def main() -> None:
     """Train, measure or draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where weights and results are")
-    parser.add_argument("--train", type=int, metavar="MEMBERS", help="train Adam's networks and do nothing else")
+    parser.add_argument("--train", type=int, metavar="MEMBERS", help="only train networks with Adam, four at a time")
     parser.add_argument("--passes", type=int, default=12, help="most passes of these over the data")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="draw what was measured and do nothing else")
     parser.add_argument("--seed", type=int, default=0, help="of the corruptions")

@@ -16,7 +16,7 @@ LABELS = {
     "adam": "Adam, {} models together",
     "adam, single": "one model of Adam",
 }
-DPI = 200
+DPI = 150
 
 
 def draw_panel(axes: Any, rows: list[Row], score: str, corruption: str | None) -> None:
@@ -31,7 +31,6 @@ def draw_panel(axes: Any, rows: list[Row], score: str, corruption: str | None) -
         look = {**style.look(("path", "adam").index(method)), "linestyle": "--" if is_single else "-"}
         axes.plot(severities, values, markerfacecolor="white", label=label.format(*sizes), **look)
     axes.set(xticks=list(severities))
-    axes.set_title(corruption or "mean of all", fontsize=9)
 
 
 def draw(rows: list[Row], out: Path) -> None:
@@ -46,6 +45,8 @@ def draw(rows: list[Row], out: Path) -> None:
             for axes, corruption in zip(line, columns, strict=True):
                 draw_panel(axes, rows, score, corruption)
             line[0].set_ylabel(label)
+        for axes, corruption in zip(grid[0], columns, strict=True):
+            axes.set_title(corruption or "mean of all six", fontsize=9)
         figure.supxlabel("severity (0: the images as they are)", fontsize=10)
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=len(LABELS))
         figure.savefig(out, dpi=DPI)
