@@ -28,7 +28,7 @@ import deep_ensemble as adam
 import trajens as tj
 from trajens.datasets import CORRUPTIONS, SEVERITIES, corrupted
 from trajens.ensemble import expected_calibration_error
-from trajens.ensemble.uncertainty import said
+from trajens.ensemble.uncertainty import nll, said
 from trajens.files import write_atomically
 
 FOLDER = Path("results/mnist")
@@ -81,7 +81,7 @@ def scores_of(member_proba: np.ndarray, y: np.ndarray) -> Row:
     return {
         "accuracy": float(together.is_right(y).mean()),
         "ece": expected_calibration_error(together.mean, y),
-        "nll": together.nll(y),
+        "nll": nll(together.mean, y),
         "entropy": float(together.entropies.total.mean()),
     }
 
