@@ -1,0 +1,175 @@
+"""A task: go on with this run until it is complete. Done again, it does what is left, and then nothing.
+
+The run is a process of its own, which ends with the process of the task: a worker that is killed leaves nobody behind
+who would write, and code that holds Python's lock for long keeps no worker from answering. JAX is not loaded here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trajens.exit_codes import INTERRUPTED, STOPPED
+from trajens.files import Lock
+from trajens.storage.checkpoint import checkpoints
+from trajens.sweeps.kept import SweepDirectory
+from trajens.sweeps.lease import WATCHED, Lease
+from trajens.sweeps.state import Outcome, State, is_begun, keep_outcome, kept_outcome
+
+DEATHS = 3
+"""How often a process may be killed without having saved anything new."""
+MEMORY = "TRAJENS_MEMORY"
+"""Variable with the bytes that a run may take on this worker."""
+_POLL = 0.1
+_LOCK_SECONDS = 10.0
+_KILL_SECONDS = 120.0
+"""How long a run that was asked to stop may take for its block and its checkpoint."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is handed to a worker: text and numbers only. `path` is the directory of the sweep, the same everywhere."""
+
+    path: str
+    name: str
+    environment: dict[str, str] = field(default_factory=dict)
+    watched: float = WATCHED
+
+    def __call__(self) -> Outcome:
+        """Work on the run, once nobody else does."""
+        directory = SweepDirectory(self.path)
+        lease = Lease(directory.task(self.name, "lease"), self.watched)
+        while directory.stop.exists() or not lease.take(directory.stop.exists):
+            if directory.stop.exists():
+                return Outcome(State.STOPPED if is_begun(directory.run(self.name)) else State.WAITING)
+            time.sleep(_POLL)
+        try:
+            known = kept_outcome(directory, self.name)
+            if known is not None and known.state is State.COMPLETE:
+                return known
+            # What was said of an earlier process is not true of this one.
+            directory.task(self.name, "json").unlink(missing_ok=True)
+            outcome = self._worked(directory, lease)
+            if outcome is not None:
+                keep_outcome(directory, self.name, outcome)
+            return outcome or Outcome(State.STOPPED, "another process works on it")
+        finally:
+            lease.release()
+
+    def _worked(self, directory: SweepDirectory, lease: Lease) -> Outcome | None:
+        """The outcome of one process after the other; None if the run was taken away."""
+        run, deaths, saved = directory.run(self.name), 0, None
+        while not directory.stop.exists():
+            _await_lock(run / "lock", lease)
+            attempt = _Attempt(self, directory)
+            outcome = attempt.ended(lease)
+            if outcome is None or attempt.code >= 0:
+                return outcome
+            newest = next(iter(checkpoints(run)), None)
+            deaths = deaths + 1 if newest == saved else 1
+            saved = newest
+            if attempt.is_too_large or deaths >= DEATHS:
+                return outcome
+        return Outcome(State.STOPPED, "asked to stop")
+
+
+class _Attempt:
+    """One process that goes on with a run."""
+
+    def __init__(self, task: Task, directory: SweepDirectory):
+        self._directory, run = directory, directory.run(task.name)
+        options = ("train", "--config", str(directory.task(task.name, "toml")), "--out", str(run))
+        arguments = ("resume", str(run)) if is_begun(run) else options
+        self._log = directory.task(task.name, "log")
+        self._begin = self._log.stat().st_size if self._log.exists() else 0
+        self.code, self.is_too_large = 0, False
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "trajens.sweeps.child", str(os.getpid()), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **task.environment},
+                # Ctrl-C at a terminal goes to everybody in front of it; the driver asks for a stop instead.
+                start_new_session=True,
+            )
+
+    def ended(self, lease: Lease) -> Outcome | None:
+        """Wait for it, and for the wish to stop; None if the lease was lost."""
+        process, limit = self._process, int(os.environ.get(MEMORY, "0"))
+        asked: float | None = None
+        is_lost = False
+        try:
+            while process.poll() is None:
+                if not is_lost and not lease.keep():
+                    is_lost = True
+                    process.kill()
+                if limit and _memory(process.pid) > limit:
+                    self.is_too_large = True
+                    process.kill()
+                if asked is None and self._directory.stop.exists():
+                    asked = time.monotonic()
+                    process.send_signal(signal.SIGTERM)
+                elif asked is not None and time.monotonic() - asked > _KILL_SECONDS:
+                    process.kill()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL)
+        finally:
+            # Whatever ends this, nobody is left behind.
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self.code = process.returncode
+        if is_lost:
+            return None
+        return self._outcome(asked is not None, limit)
+
+    def _outcome(self, is_asked: bool, limit: int) -> Outcome:
+        if self.code == 0:
+            return Outcome(State.COMPLETE)
+        if self.is_too_large:
+            return Outcome(
+                State.FAILED,
+                f"the run must fit into the memory of its worker, {limit / 2**30:.1f} GiB, got more; use fewer workers, "
+                "fewer chains or a smaller network.",
+            )
+        if is_asked or self.code in (STOPPED, INTERRUPTED):
+            return Outcome(State.STOPPED, "asked to stop")
+        if self.code < 0:
+            return Outcome(
+                State.FAILED,
+                f"its process must not be killed, got signal {-self.code} {DEATHS} times without anything new saved; "
+                f"see '{self._log}'.",
+            )
+        return Outcome(State.FAILED, self._last_line() or f"its process ended with code {self.code}")
+
+    def _last_line(self) -> str:
+        """What the process said last; an error of ours is one sentence there, a bug the last line of a traceback."""
+        with self._log.open("rb") as stream:
+            stream.seek(self._begin)
+            lines = stream.read().decode(errors="replace").strip().splitlines()
+        return lines[-1].removeprefix("trajens: ").removeprefix("error: ") if lines else ""
+
+
+def _await_lock(file: Path, lease: Lease) -> None:
+    """Let a process that was killed a moment ago go: the kernel keeps its lock until it is gone."""
+    begin = time.monotonic()
+    while file.exists() and time.monotonic() - begin < _LOCK_SECONDS and lease.keep():
+        lock = Lock(file)
+        if lock.take():
+            lock.release()
+            return
+        time.sleep(_POLL)
+
+
+def _memory(pid: int) -> int:
+    """Bytes of a process that are in memory."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
