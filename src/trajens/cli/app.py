@@ -20,6 +20,7 @@ from trajens.cli.figure import figure
 from trajens.cli.info import info
 from trajens.cli.predict import predict
 from trajens.cli.streams import printing, say
+from trajens.cli.sweep import sweeps
 from trajens.cli.train import resume, train
 from trajens.errors import InputError, StorageError, first_line
 from trajens.exit_codes import BAD_INPUT, INTERRUPTED, NOT_WRITTEN
@@ -112,6 +113,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench, name="bench")
+app.add_typer(sweeps, name="sweep")
 app.command()(train)
 app.command()(resume)
 app.command()(evaluate)

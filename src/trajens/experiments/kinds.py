@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from trajens.errors import InputError, choice, integer, number, require
 
 Kind = Callable[[str, Any], Any]
@@ -76,6 +78,13 @@ def tilts(s: Any) -> tuple[list[float], tuple[float, float] | None]:
     values = [number("s", as_number(part, message), "try 1 to 1000", above=0.0) for part in parts]
     require(len(values) > 0, message)
     return values, None
+
+
+def grouped(s: Any, chains: int) -> list[tuple[float | None, np.ndarray]]:
+    """Every value of s and its chains, of all `chains`; None where the run chooses it, the last of an annealing."""
+    values, annealing = ([None], None) if s is None else tilts(s)
+    known = [annealing[1]] if annealing is not None else values
+    return list(zip(known, np.split(np.arange(chains), len(known)), strict=True))
 
 
 def as_number(value: Any, message: str) -> Any:

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trajens.sweeps.plan import Plan
     from trajens.sweeps.driver import Swept, sweep
+    from trajens.sweeps.plan import Plan
 
 __all__ = ["Plan", "Swept", "sweep"]
 

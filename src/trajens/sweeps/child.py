@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import runpy
 import signal
 import sys
 import threading
@@ -24,9 +25,7 @@ def main() -> None:
     if cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
     sys.argv = ["trajens", *sys.argv[2:]]
-    from trajens.__main__ import main as trajens
-
-    trajens()
+    runpy.run_module("trajens", run_name="__main__")
 
 
 def _end_with(parent: int) -> None:

@@ -170,7 +170,7 @@ def _answers(pid: int) -> bool:
 
 @cache
 def _machine() -> str:
-    """This machine since it was started, and the processes of it that can be seen from here."""
+    """The machine since it was started, and the processes of it that can be seen from here."""
     parts = [platform.node()]
     with contextlib.suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())

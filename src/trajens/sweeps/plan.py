@@ -58,7 +58,7 @@ class Plan:
         """The plan in a TOML file or a dict; every setting that is refused is named with its sentence."""
         if isinstance(source, Plan):
             return source
-        tables = read_toml(Path(source)) if isinstance(source, (str, Path)) else source
+        tables = read_toml(Path(source), "plan") if isinstance(source, (str, Path)) else source
         require(
             isinstance(tables, dict),
             f"a plan must be a TOML file or a dict, got {type(tables).__name__}; give options, grid and list.",

@@ -136,8 +136,8 @@ class _Attempt:
         if self.is_too_large:
             return Outcome(
                 State.FAILED,
-                f"the run must fit into the memory of its worker, {limit / 2**30:.1f} GiB, got more; use fewer workers, "
-                "fewer chains or a smaller network.",
+                f"the run must fit into the memory of its worker, {limit / 2**30:.1f} GiB, got more; use fewer "
+                "workers, fewer chains or a smaller network.",
             )
         if is_asked or self.code in (STOPPED, INTERRUPTED):
             return Outcome(State.STOPPED, "asked to stop")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from concurrent.futures import CancelledError
+from typing import Any
 
 from distributed import Client, Future
 from distributed.scheduler import KilledWorker
@@ -17,7 +18,7 @@ from trajens.sweeps.state import Outcome, State
 from trajens.sweeps.task import Task
 
 AGAIN = 3
-"""How often a task is handed over again when the scheduler has given it up, after the deaths that this allows itself."""
+"""How often a task that the scheduler has given up, after the deaths it allows, is handed over again."""
 _CONNECT_SECONDS = 20
 
 
@@ -44,7 +45,7 @@ class DaskPending:
     def __init__(self, client: Client, task: Task):
         self._client, self._task, self._left = client, task, AGAIN
         self._ended: Outcome | None = None
-        self._future: Future | None = self._submitted()
+        self._future: Future[Any] | None = self._submitted()
 
     def outcome(self) -> Outcome | None:
         """How it ended; what a worker said is fetched once, and then not needed from it any more."""
@@ -58,12 +59,12 @@ class DaskPending:
         if self._future is not None:
             self._future.cancel()
 
-    def _submitted(self) -> Future:
+    def _submitted(self) -> Future[Any]:
         # Not pure, and with a name of its own: Dask would answer an equal call with what it remembers of the first.
         key = f"trajens-{self._task.name}-{uuid.uuid4().hex[:8]}"
         return self._client.submit(_done, self._task, key=key, pure=False)
 
-    def _found(self, future: Future) -> Outcome | None:
+    def _found(self, future: Future[Any]) -> Outcome | None:
         try:
             return Outcome(*future.result())
         except KilledWorker:
@@ -76,8 +77,8 @@ class DaskPending:
             return Outcome(State.FAILED, str(error) if isinstance(error, InputError) else first_line(error))
 
 
-def _done(task: Task) -> tuple[State, str]:
-    return tuple(task())
+def _done(task: Task) -> Outcome:
+    return task()
 
 
 def _connected(address: str) -> Client:
