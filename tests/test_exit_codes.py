@@ -109,7 +109,7 @@ PROCESSES = [
     ),
     Row("info", 2, "got invalid truth value 'maybe'", "", "JAX_ENABLE_X64=maybe"),
     Row("info", 130, "trajens: interrupted; nothing was written.", "Ctrl-C while loading"),
-    Row("sweep plan.toml --out swept", 4, "trajens: run failed: '{here}/missing.csv' must"),
+    Row("sweep plan.toml --out swept", 4, "trajens: run failed: column 'a' of '{here}/missing.csv' must"),
     Row(f"{TRAIN} --out stopped", 75, "go on with: trajens resume stopped", "Ctrl-C while sampling"),
     Row(f"{TRAIN}", 1, "Traceback", "bug"),
 ]
