@@ -20,6 +20,7 @@ from trajens.sweeps.plan import Plan
 from trajens.sweeps.state import Outcome, State, keep_outcome, outcome_of
 from trajens.sweeps.task import Task
 
+COMPILED = "TRAJENS_TESTS_COMPILED"
 SMALL = {"problem": "perceptron", "epochs": 200, "chains": 2, "records": 4, "tau": 2}
 
 
@@ -28,6 +29,12 @@ def directory_of(path, **options):
     directory.begin()
     directory.keep({run.name: run.config.to_toml() for run in Plan.of({"options": {**SMALL, **options}}).runs})
     return directory
+
+
+def task(directory):
+    """A task whose processes leave each other their programs."""
+    programs = {"JAX_COMPILATION_CACHE_DIR": os.environ[COMPILED], "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3"}
+    return Task(str(directory.path), "run", {**programs, "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"})
 
 
 def written(file, **changes):
@@ -131,10 +138,10 @@ def test_states_are_read_from_files(tmp_path):
 
 def test_a_task_makes_a_run_complete_and_then_does_nothing(tmp_path):
     directory = directory_of(tmp_path / "a")
-    assert Task(str(directory.path), "run")() == Outcome(State.COMPLETE)
+    assert task(directory)() == Outcome(State.COMPLETE)
     assert StoredRun(directory.run("run")).is_complete
     begin = time.monotonic()
-    assert Task(str(directory.path), "run")() == Outcome(State.COMPLETE)
+    assert task(directory)() == Outcome(State.COMPLETE)
     assert time.monotonic() - begin < 0.5
     assert len(StoredRun(directory.run("run")).sessions) == 1
     assert not directory.task("run", "lease").exists()
@@ -147,7 +154,7 @@ def test_a_setting_that_fails_says_so(tmp_path):
     directory.begin()
     plan = Plan.of({"options": {"problem": str(data), "epochs": 100}})
     directory.keep({run.name: run.config.to_toml() for run in plan.runs})
-    outcome = Task(str(directory.path), "run")()
+    outcome = task(directory)()
     assert outcome.state is State.FAILED
     assert "bad.csv' must" in outcome.sentence
     assert outcome_of(directory, "run") == outcome
@@ -156,13 +163,13 @@ def test_a_setting_that_fails_says_so(tmp_path):
 def test_a_task_stops_when_asked_and_goes_on_when_not(tmp_path):
     directory = directory_of(tmp_path / "a", epochs=2**31 - 1, checkpoint_seconds=0.0)
     found = []
-    thread = threading.Thread(target=lambda: found.append(Task(str(directory.path), "run")()))
+    thread = threading.Thread(target=lambda: found.append(task(directory)()))
     thread.start()
     wait_for(lambda: checkpoints(directory.run("run")))
     directory.stop.touch()
     thread.join()
     assert found == [Outcome(State.STOPPED, "asked to stop")]
-    assert Task(str(directory.path), "run")().state is State.STOPPED
+    assert task(directory)().state is State.STOPPED
     assert 0 < StoredRun(directory.run("run")).epoch < 2**31 - 1
 
 
