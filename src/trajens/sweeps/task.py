@@ -1,16 +1,14 @@
 """A task: go on with this run until it is complete. Done again, it does what is left, and then nothing.
 
-The run is a process of its own, which ends with the process of the task: a worker that is killed leaves nobody behind
-who would write, and code that holds Python's lock for long keeps no worker from answering. JAX is not loaded here.
+The run is in a process beside, which ends with that of the task: a worker that is killed leaves nobody behind who would
+write, and code that holds Python's lock for long keeps no worker from answering. JAX is loaded there and not here, and
+tasks that follow each other on a worker share the process and what it has compiled.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +18,7 @@ from trajens.files import Lock
 from trajens.storage.checkpoint import checkpoints
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import WATCHED, Lease
+from trajens.sweeps.runner import runner
 from trajens.sweeps.state import Outcome, State, is_begun, keep_outcome, kept_outcome
 
 DEATHS = 3
@@ -80,55 +79,39 @@ class Task:
 
 
 class _Attempt:
-    """One process that goes on with a run."""
+    """One command that goes on with a run."""
 
     def __init__(self, task: Task, directory: SweepDirectory):
         self._directory, run = directory, directory.run(task.name)
-        options = ("train", "--config", str(directory.task(task.name, "toml")), "--out", str(run))
-        arguments = ("resume", str(run)) if is_begun(run) else options
-        self._log = directory.task(task.name, "log")
+        options = ["train", "--config", str(directory.task(task.name, "toml")), "--out", str(run)]
+        self._log, self._limit = directory.task(task.name, "log"), int(os.environ.get(MEMORY, "0"))
         self._begin = self._log.stat().st_size if self._log.exists() else 0
         self.code, self.is_too_large = 0, False
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "trajens.sweeps.child", str(os.getpid()), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **task.environment},
-                # Ctrl-C at a terminal goes to everybody in front of it; the driver asks for a stop instead.
-                start_new_session=True,
-            )
+        self._runner = runner(task.environment, self._limit)
+        self._runner.begin(["resume", str(run)] if is_begun(run) else options, self._log)
 
     def ended(self, lease: Lease) -> Outcome | None:
         """Wait for it, and for the wish to stop; None if the lease was lost."""
-        process, limit = self._process, int(os.environ.get(MEMORY, "0"))
         asked: float | None = None
-        is_lost = False
+        code: int | None = None
         try:
-            while process.poll() is None:
-                if not is_lost and not lease.keep():
-                    is_lost = True
-                    process.kill()
-                if limit and _memory(process.pid) > limit:
+            while (code := self._runner.wait(_POLL)) is None:
+                if not lease.keep():
+                    return None
+                if self._limit and self._runner.memory > self._limit:
                     self.is_too_large = True
-                    process.kill()
+                    break
                 if asked is None and self._directory.stop.exists():
                     asked = time.monotonic()
-                    process.send_signal(signal.SIGTERM)
+                    self._runner.stop()
                 elif asked is not None and time.monotonic() - asked > _KILL_SECONDS:
-                    process.kill()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_POLL)
+                    break
         finally:
-            # Whatever ends this, nobody is left behind.
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        self.code = process.returncode
-        if is_lost:
-            return None
-        return self._outcome(asked is not None, limit)
+            # Whatever ends this, nobody is left behind; and what went wrong once has no part in the next.
+            if code not in (0, STOPPED):
+                self._runner.close()
+        self.code = -signal.SIGKILL if code is None else code
+        return self._outcome(asked is not None, self._limit)
 
     def _outcome(self, is_asked: bool, limit: int) -> Outcome:
         if self.code == 0:
@@ -166,10 +149,3 @@ def _await_lock(file: Path, lease: Lease) -> None:
             lock.release()
             return
         time.sleep(_POLL)
-
-
-def _memory(pid: int) -> int:
-    """Bytes of a process that are in memory."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
