@@ -132,7 +132,7 @@ def test_an_interrupt_in_python_asks_for_a_stop(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"engine": "cloud"}, "engine must be one of 'local', 'dask', got 'cloud'"),
+        ({"engine": "cloud"}, "engine must be one of 'local', 'dask', 'slurm', got 'cloud'"),
         ({"engine": "dask"}, "scheduler must be the address of a Dask scheduler, got none"),
         ({"engine": "dask", "workers": 2, "scheduler": "tcp://h:1"}, "workers must be left out with the engine dask"),
         ({"engine": "local", "scheduler": "tcp://h:1"}, "scheduler must be left out with the engine local"),
@@ -223,7 +223,7 @@ def test_trajens_and_a_task_are_loaded_without_dask_and_a_task_without_jax():
 KILLED = """
 [options]
 problem = "perceptron"
-epochs = 100000
+epochs = 500000
 chains = 2
 records = 20
 checkpoint_seconds = 0
@@ -304,7 +304,9 @@ def started(folder, **how):
 def assert_undisturbed(directory, name, whole):
     """The run is, bit for bit, what ``trajens train`` makes of its options alone."""
     options = ["--config", directory.task(name, "toml"), "--out", whole]
-    subprocess.run([sys.executable, "-m", "trajens", "train", *options], check=True, capture_output=True)
+    programs = {"JAX_COMPILATION_CACHE_DIR": os.environ["TRAJENS_TESTS_COMPILED"]}
+    command = [sys.executable, "-m", "trajens", "train", *options]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **programs})
     found, expected = StoredRun(directory.run(name)), StoredRun(whole)
     assert found.is_complete
     np.testing.assert_array_equal(found.paths, expected.paths)

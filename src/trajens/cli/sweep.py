@@ -48,9 +48,18 @@ def run(
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Runs at the same time, with local; default one a core or GPU.")
     ] = None,
-    per_gpu: Annotated[int, typer.Option(metavar="N", help="Runs that share a GPU, with local.")] = 1,
+    per_gpu: Annotated[
+        int | None, typer.Option(metavar="N", help="Runs that share a GPU, with local; default 1.", show_default=False)
+    ] = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster, with dask.", show_default=False)
+    ] = None,
+    minutes: Annotated[
+        int | None, typer.Option(metavar="N", help="Time limit of a job, with slurm; default 60.", show_default=False)
+    ] = None,
+    slurm: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="partition=main, gres=gpu:1, .. with slurm.", show_default=False),
     ] = None,
 ) -> None:
     """Run all settings of a plan; the same command goes on with what is not complete.
@@ -60,7 +69,8 @@ def run(
     # The plan is checked with JAX, which would take its share of a GPU that the runs need.
     jax.config.update("jax_platforms", "cpu")
     with StopOnSignal() as stop, SweepTable(SweepDirectory(out)) as show:
-        swept = sweep(plan, out, engine, workers, per_gpu, scheduler, stop=stop, show=show)
+        jobs = None if not slurm else dict(_pair(text) for text in slurm)
+        swept = sweep(plan, out, engine, workers, per_gpu, scheduler, minutes, jobs, stop, show)
     for name, sentence in swept.failed.items():
         say(f"trajens: {name} failed: {sentence}")
     say(f"trajens: {spoken(swept.outcomes)}")
@@ -71,6 +81,15 @@ def run(
         say("trajens: stopped; the same command goes on")
         raise typer.Exit(STOPPED)
     raise typer.Exit(SOME_FAILED)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, separator, value = text.partition("=")
+    require(
+        bool(name and separator and value),
+        f"slurm must be NAME=VALUE, got '{text}'; write for instance partition=main.",
+    )
+    return name.replace("-", "_"), int(value) if value.isdecimal() else value
 
 
 @sweeps.command()

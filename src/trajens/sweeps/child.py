@@ -27,6 +27,8 @@ _PR_SET_PDEATHSIG = 1
 def main() -> None:
     """Do what is ordered, after what must be arranged before JAX is loaded."""
     _end_with(int(sys.argv[1]))
+    # SLURM sends this to all processes of a job when its time is over; it is the parent's to answer.
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     cores = os.environ.get(CORES)
     if cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core) for core in cores.split(",")})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -62,8 +63,10 @@ def sweep(
     out: str | Path,
     engine: str | Engine | Any = "local",
     workers: int | None = None,
-    per_gpu: int = 1,
+    per_gpu: int | None = None,
     scheduler: str | None = None,
+    minutes: int | None = None,
+    slurm: dict[str, Any] | None = None,
     stop: Callable[[], bool] | None = None,
     show: Callable[[dict[str, Outcome]], None] | None = None,
 ) -> Swept:
@@ -75,13 +78,17 @@ def sweep(
         See `trajens.sweeps.plan`. A sweep that was begun takes the same plan, or one with more runs.
     out : path
         Directory of the sweep.
-    engine : "local", "dask", a Dask `Client` or an Engine
+    engine : "local", "dask", "slurm", a Dask `Client` or an Engine
         Who does it. "local" starts workers of its own, for which Python loads the script again: call this under
         ``if __name__ == "__main__":`` there.
     workers, per_gpu : int
         Of "local": runs at the same time, and runs that share a GPU.
     scheduler : str
         Of "dask": its address.
+    minutes : int
+        Of "slurm": the time limit of a job; a run goes on in the next.
+    slurm : dict
+        Of "slurm": ``{"partition": "main", "gres": "gpu:1", "cpus_per_task": 4}`` and what else submitit knows.
     stop : callable, optional
         Asked all the time; True lets every run save itself and stop.
     show : callable, optional
@@ -97,7 +104,8 @@ def sweep(
         left = [name for name in names if (kept_outcome(directory, name) or outcomes[name]).state != State.COMPLETE]
         outcomes |= {name: Outcome(State.WAITING) for name in left}
         if left:
-            with _engine(engine, workers, per_gpu, scheduler) as carrier:
+            told = {"workers": workers, "per_gpu": per_gpu, "scheduler": scheduler, "minutes": minutes, "slurm": slurm}
+            with _engine(engine, directory, told) as carrier:
                 environment = _shared_programs(directory) if engine == "local" else {}
                 tasks = [Task(str(directory.path), name, environment) for name in left]
                 pending = {task.name: carrier.submit(task) for task in tasks}
@@ -199,10 +207,10 @@ def _driving(directory: SweepDirectory) -> Iterator[Callable[[], bool]]:
 
 
 @contextlib.contextmanager
-def _engine(engine: Any, workers: int | None, per_gpu: int, scheduler: str | None) -> Iterator[Engine]:
+def _engine(engine: Any, directory: SweepDirectory, told: dict[str, Any]) -> Iterator[Engine]:
     """One that is made here is closed here."""
     if isinstance(engine, str):
-        with contextlib.closing(engine_named(engine, workers, per_gpu, scheduler)) as made:
+        with contextlib.closing(engine_named(engine, str(directory.path), **told)) as made:
             yield made
     elif hasattr(engine, "scheduler_info"):
         from trajens.sweeps.engines.dask import DaskEngine
@@ -218,8 +226,9 @@ def _engine(engine: Any, workers: int | None, per_gpu: int, scheduler: str | Non
 
 def _shared_programs(directory: SweepDirectory) -> dict[str, str]:
     """Variables by which a program that one process has compiled is found by the next."""
-    return {
+    ours = {
         "JAX_COMPILATION_CACHE_DIR": str(directory.path / COMPILED),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
+    return {name: os.environ.get(name, value) for name, value in ours.items()}

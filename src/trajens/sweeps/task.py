@@ -25,7 +25,7 @@ DEATHS = 3
 """How often a process may be killed without having saved anything new."""
 MEMORY = "TRAJENS_MEMORY"
 """Variable with the bytes that a run may take on this worker."""
-_POLL = 0.1
+_POLL = 0.5
 _LOCK_SECONDS = 10.0
 _KILL_SECONDS = 120.0
 """How long a run that was asked to stop may take for its block and its checkpoint."""

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
-from trajens.errors import InputError, choice
+from trajens.errors import InputError, choice, require
 from trajens.sweeps.engines.base import Engine, Pending
 
-ENGINES = ("local", "dask")
+ENGINES: dict[str, tuple[str, ...]] = {
+    "local": ("workers", "per_gpu"),
+    "dask": ("scheduler",),
+    "slurm": ("minutes", "slurm"),
+}
+"""Name -> what it may be told."""
 
 __all__ = ["ENGINES", "Engine", "Pending", "engine_named"]
 
 
-def engine_named(name: str, workers: int | None = None, per_gpu: int = 1, scheduler: str | None = None) -> Engine:
-    """An engine by its name; Dask is loaded here and not before."""
+def engine_named(name: str, path: str, **told: Any) -> Engine:
+    """An engine by its name, for the sweep at `path`; what it is made of is loaded here and not before."""
     choice("engine", name, ENGINES)
+    told = {key: value for key, value in told.items() if value is not None}
+    for key, value in told.items():
+        require(key in ENGINES[name], f"{key} must be left out with the engine {name}, got {value!r}; leave it out.")
+    extra = "slurm" if name == "slurm" else "dask"
     try:
-        from trajens.sweeps.engines.dask import DaskEngine
-        from trajens.sweeps.engines.local import LocalEngine
+        return _made(name, path, told)
     except ImportError as error:
         raise InputError(
-            f"the engine {name} needs Dask distributed, got {error}; install it with: pip install 'trajens[dask]'"
+            f"the engine {name} needs the extra {extra}, got {error}; install it with: pip install 'trajens[{extra}]'"
         ) from None
-    options: dict[str, Any] = {"workers": workers, "scheduler": scheduler}
-    other = "scheduler" if name == "local" else "workers"
-    if options[other] is not None:
-        raise InputError(f"{other} must be left out with the engine {name}, got {options[other]!r}; leave it out.")
+
+
+def _made(name: str, path: str, told: dict[str, Any]) -> Engine:
+    if name == "slurm":
+        from trajens.sweeps.engines.slurm import SlurmEngine
+
+        return SlurmEngine(path, **told)
+    from trajens.sweeps.engines.dask import DaskEngine
+    from trajens.sweeps.engines.local import LocalEngine
+
     if name == "local":
-        return LocalEngine(workers, per_gpu)
-    if scheduler is None:
-        raise InputError("scheduler must be the address of a Dask scheduler, got none; try tcp://host:8786.")
-    return DaskEngine(scheduler)
+        return LocalEngine(**told)
+    require("scheduler" in told, "scheduler must be the address of a Dask scheduler, got none; try tcp://host:8786.")
+    return DaskEngine(told["scheduler"])
