@@ -1,8 +1,8 @@
 """Tasks as jobs of SLURM, by submitit: arrays that go on without a driver, and are queued again at their time limit.
 
 What became of a task is read from its files, since SLURM may keep no accounts of jobs that have ended; a job that is
-gone from the queue without a word is submitted again. A driver that comes after another takes back the jobs of that one
-that have not begun, and waits for those that have.
+gone from the queue without a word is submitted again. A driver that comes after another goes on with the jobs of that
+one, whose numbers are kept beside the tasks.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any
 import submitit
 
 from trajens.errors import InputError, first_line
+from trajens.storage.checkpoint import checkpoints
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import holder
 from trajens.sweeps.state import Outcome, State, kept_outcome
 from trajens.sweeps.task import Task
 
 AGAIN = 5
-"""How often a job that was lost, or stopped by SLURM, is submitted again."""
+"""How often a job that was lost, or stopped by SLURM, is submitted again without anything new saved."""
 _ARRAY = 1000
 _LOOK = 10.0
 """Seconds between two looks into the queue."""
@@ -60,17 +61,16 @@ class SlurmEngine:
     def __init__(self, path: str, minutes: int = 60, slurm: dict[str, Any] | None = None):
         directory = SweepDirectory(path)
         name = f"trajens-{hashlib.sha256(str(directory.path).encode()).hexdigest()[:12]}"
-        self._name, self._directory = name, directory
+        self._name, self._directory, self.folder = name, directory, directory.path / "slurm"
         try:
             # Every job that is shorter than ten minutes counts its end as a failure of the code.
-            self._executor = submitit.AutoExecutor(directory.path / "slurm", "slurm", slurm_max_num_timeout=10**6)
+            self._executor = submitit.AutoExecutor(self.folder, "slurm", slurm_max_num_timeout=10**6)
         except RuntimeError as error:
             raise InputError(f"the engine slurm needs sbatch, got {first_line(error)}; is SLURM here?") from None
         usual = {"time": minutes, "job_name": name, "signal_delay_s": _SAVE_SECONDS, "array_parallelism": _ARRAY}
         self._executor.update_parameters(**{f"slurm_{key}": value for key, value in {**usual, **(slurm or {})}.items()})
         self._collected: list[SlurmPending] = []
-        self._looked, self._queued = 0.0, set[str]()
-        _called("scancel", f"--name={name}", "--state=PENDING")
+        self._looked, self._queued, self._taken = -_LOOK, set[str](), -1.0
 
     def submit(self, task: Task) -> SlurmPending:
         """Collect it; they are submitted together, as an array, when the first is asked for."""
@@ -84,15 +84,20 @@ class SlurmEngine:
 
     def flush(self) -> None:
         """Submit what was collected."""
-        # Those at work for a driver that is gone are waited for.
-        ready = [pending for pending in self._collected if not pending.is_held]
-        self._collected = [pending for pending in self._collected if pending.is_held]
+        if not self._collected:
+            return
+        for pending in self._collected:
+            pending.adopt()
+        # One that somebody else works on is waited for.
+        ready = [pending for pending in self._collected if pending.job is None and not pending.is_held]
+        self._collected = [pending for pending in self._collected if pending.job is None and pending.is_held]
         for begin in range(0, len(ready), _ARRAY):
             part = ready[begin : begin + _ARRAY]
             with self._executor.batch():
                 jobs = [self._executor.submit(SlurmTask(pending.task)) for pending in part]
             for pending, job in zip(part, jobs, strict=True):
                 pending.job = str(job.job_id)
+                pending.number.write_text(pending.job)
                 self._queued.add(pending.job)
 
     def is_queued(self, job: str) -> bool:
@@ -104,9 +109,17 @@ class SlurmEngine:
                 self._queued = set(found.split())
         return job in self._queued
 
+    def take_back(self) -> None:
+        """Cancel all jobs that have not begun; those that have stop by themselves if that was asked for."""
+        self._collected = []
+        if time.monotonic() - self._taken > 1.0:
+            _called("scancel", f"--name={self._name}", "--state=PENDING")
+            self._taken = time.monotonic()
+            self._looked = -_LOOK
+
     def close(self) -> None:
-        """Take back jobs that have not begun; those that have stop by themselves if that was asked for."""
-        _called("scancel", f"--name={self._name}", "--state=PENDING")
+        """Nothing is left in the queue by a driver that ends."""
+        self.take_back()
 
 
 class SlurmPending:
@@ -115,15 +128,28 @@ class SlurmPending:
     def __init__(self, engine: SlurmEngine, directory: SweepDirectory, task: Task):
         self._engine, self._directory, self.task = engine, directory, task
         self.job: str | None = None
-        self._left = AGAIN
-        if not self.is_held:
-            # How an earlier one ended says nothing of this one.
-            directory.task(task.name, "json").unlink(missing_ok=True)
+        self.number = directory.task(task.name, "job")
+        self._left, self._saved = AGAIN, next(iter(checkpoints(directory.run(task.name))), None)
 
     @property
     def is_held(self) -> bool:
         """Whether somebody works on the run."""
         return holder(self._directory.task(self.task.name, "lease")) is not None
+
+    def adopt(self) -> None:
+        """Go on with the job of a driver that is gone, if it is queued or at work."""
+        with contextlib.suppress(OSError):
+            known = self.number.read_text()
+            self.job = known if self._engine.is_queued(known) else None
+        known_outcome = kept_outcome(self._directory, self.task.name)
+        if (
+            self.job is None
+            and not self.is_held
+            and known_outcome is not None
+            and known_outcome.state != State.COMPLETE
+        ):
+            # How an earlier one ended says nothing of the next.
+            self._directory.task(self.task.name, "json").unlink(missing_ok=True)
 
     def outcome(self) -> Outcome | None:
         """As the task wrote it down."""
@@ -131,22 +157,28 @@ class SlurmPending:
         if self.is_held or (self.job is not None and self._engine.is_queued(self.job)):
             return None
         found = kept_outcome(self._directory, self.task.name)
+        if self._directory.stop.exists():
+            return found or Outcome(State.WAITING)
         if self.job is None:
             return found if found is not None and found.state is State.COMPLETE else None
         is_lost = found is None or found.state is State.STOPPED
-        if not is_lost or self._directory.stop.exists():
-            return found or Outcome(State.STOPPED, "asked to stop")
-        self._left -= 1
+        if not is_lost:
+            return found
+        newest = next(iter(checkpoints(self._directory.run(self.task.name))), None)
+        self._left = self._left - 1 if newest == self._saved else AGAIN
+        self._saved = newest
         if self._left < 0:
-            return Outcome(State.FAILED, f"its job must end by itself, got {AGAIN + 1} that were lost; see its log.")
+            return Outcome(
+                State.FAILED,
+                f"its jobs must live, got {AGAIN + 1} lost without anything new saved; see '{self._engine.folder}'.",
+            )
         self.job = None
         self._engine.collect(self)
         return None
 
     def cancel(self) -> None:
-        """Take the job back."""
-        if self.job is not None:
-            _called("scancel", "--state=PENDING", self.job)
+        """Take the job back, with all others that have not begun."""
+        self._engine.take_back()
 
 
 def _called(*command: str) -> str | None:
