@@ -6,6 +6,7 @@ import io
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -136,6 +137,7 @@ def test_an_interrupt_in_python_asks_for_a_stop(tmp_path):
         ({"engine": "dask"}, "scheduler must be the address of a Dask scheduler, got none"),
         ({"engine": "dask", "workers": 2, "scheduler": "tcp://h:1"}, "workers must be left out with the engine dask"),
         ({"engine": "local", "scheduler": "tcp://h:1"}, "scheduler must be left out with the engine local"),
+        ({"engine": "slurm", "workers": 2}, "workers must be left out with the engine slurm"),
         ({"engine": 7}, "engine must be a name, a Dask Client or an Engine, got int"),
     ],
 )
@@ -294,6 +296,16 @@ def test_a_cluster_of_somebody_elses_is_used_by_its_address_and_by_its_client(tm
     for name in ("seed=1", "seed=2", "seed=3"):
         paths = [StoredRun(tmp_path / where / "runs" / name).paths for where in "ab"]
         np.testing.assert_array_equal(*paths)
+
+
+@pytest.mark.slow
+def test_jobs_of_slurm_end_as_runs_alone(tmp_path):
+    is_here = shutil.which("sinfo") is not None and subprocess.run(["sinfo"], capture_output=True).returncode == 0
+    if not is_here:
+        pytest.skip("there is no SLURM that answers")
+    swept = tj.sweep(PLAN, tmp_path / "a", "slurm", minutes=5)
+    assert swept.is_complete
+    assert_undisturbed(SweepDirectory(tmp_path / "a"), "seed=1", tmp_path / "whole")
 
 
 def started(folder, **how):

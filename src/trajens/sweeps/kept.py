@@ -6,8 +6,10 @@
     tasks/NAME.log       what its processes said
     tasks/NAME.json      how the last of them ended
     tasks/NAME.lease     who works on it
+    tasks/NAME.job       its job, on SLURM; what submitit writes is in slurm/
     lease                who drives the sweep
     stop                 while everybody is asked to stop
+    compiled/            programs that processes on one machine leave for each other
 
 Nothing here needs JAX or a plan that is checked: workers and those who look on read no more than they must.
 """
