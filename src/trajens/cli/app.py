@@ -18,6 +18,7 @@ from trajens.cli.evaluate import evaluate, picture
 from trajens.cli.figure import figure
 from trajens.cli.info import info
 from trajens.cli.predict import predict
+from trajens.cli.report import report
 from trajens.cli.streams import printing, say
 from trajens.cli.train import resume, train
 from trajens.errors import InputError, StorageError, first_line
@@ -117,6 +118,7 @@ app.command()(evaluate)
 app.command()(audit)
 app.command()(predict)
 app.command()(picture)
+app.command()(report)
 app.command()(figure)
 app.command()(info)
 
