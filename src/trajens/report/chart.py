@@ -18,7 +18,7 @@ from trajens.report.scales import Scale, limits
 from trajens.report.thinning import POINTS, some, thinned
 
 WIDTH, HEIGHT = 440.0, 270.0
-LEFT, RIGHT, TOP, BOTTOM = 70.0, 12.0, 12.0, 44.0
+LEFT, RIGHT, TOP, BOTTOM = 74.0, 12.0, 12.0, 44.0
 LOOKS = 7
 """Colours, each with a dash of its own; the style of the page has as many."""
 _BARS = 60
@@ -143,7 +143,7 @@ class Chart:
         values = [end for series in few for end in (series.y, series.low, series.high) if end is not None]
         ys = np.concatenate(values or [np.zeros(0)])
         ys = ys[ys > 0] if self.y_log else ys
-        more = (*self.holds, *(self.band[:2] if self.band else ()), *(y for y, _ in self.lines))
+        more = (*self.holds, *(y for y, _ in self.lines))
         x_range = self.x_range or limits(xs, self.x_log)
         y_range = self.y_range or limits(ys, self.y_log, tuple(y for y in more if np.isfinite(y)))
         return (

@@ -89,7 +89,7 @@ def _curves(several: Sequence[Seen]) -> list[Markup]:
     for is_classes in (True, False):
         alike = [(s.name, s.trial) for s in several if s.trial is not None and (s.trial.said is not None) is is_classes]
         if alike:
-            found.append(quality.by_members(alike))
+            found.append(quality.by_members(alike, is_compared=True))
     return found
 
 

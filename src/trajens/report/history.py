@@ -14,8 +14,12 @@ from trajens.report.scales import is_logarithmic
 from trajens.verdict import Case
 
 EPOCH = "epoch (proposals per chain)"
-_LINES = 6
+LINES = 6
 """Chains, or values of s, that have a curve of their own at most."""
+
+
+_ROOM = 1.3
+"""How far the axis of an error reaches, in units of its tolerance, so that its ends are seen."""
 
 
 class Group(NamedTuple):
@@ -29,12 +33,12 @@ def grouped(records: Records) -> list[Group]:
     """Chains one by one where they are few; by their s where that differs; else all together."""
     s = np.array([float(f"{value:.4g}") for value in records["s"][:, -1]])
     values = np.unique(s)
-    if 1 < len(values) < len(s) or len(values) > _LINES:
-        chosen = values[np.unique(np.linspace(0, len(values) - 1, _LINES).round().astype(int))]
+    if 1 < len(values) < len(s) or len(values) > LINES:
+        chosen = values[np.unique(np.linspace(0, len(values) - 1, LINES).round().astype(int))]
         return [Group(f"s = {value:g}", np.flatnonzero(s == value)) for value in chosen]
     if len(s) == 1:
         return [Group("one chain", np.arange(1))]
-    if len(s) <= _LINES:
+    if len(s) <= LINES:
         of_s = [f", s = {value:g}" if len(values) > 1 else "" for value in s]
         return [Group(f"chain {k}{of_s[k]}", np.array([k])) for k in range(len(s))]
     return [Group(f"mean of {len(s)} chains", np.arange(len(s)))]
@@ -157,7 +161,7 @@ def _audits(case: Case) -> Markup:
         x_range=(0.0, float(case.records["epoch"][0, -1])),
         y_shown=numerals.short_percent,
         y_told=numerals.percent,
-        holds=(0.0,),
+        holds=(0.0,) if tolerance is None else (-_ROOM * tolerance, _ROOM * tolerance),
         band=band,
         shade=(0.0, min(float(case.burn_in), float(case.records["epoch"][0, -1])), "burn-in") if case.burn_in else None,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 
+import numpy as np
+
 from trajens.report import history, numerals, quality
 from trajens.report.compared import comparison
 from trajens.report.doubts import doubts
@@ -13,6 +15,7 @@ from trajens.report.scores import scores_of
 from trajens.report.seen import Seen
 from trajens.report.settings import listed, loss_unit
 from trajens.report.verdicts import headline, verdicts
+from trajens.storage.stored import summary_of
 from trajens.verdict import audited_error
 from trajens.version import __version__
 
@@ -87,8 +90,7 @@ def _glance(seen: Seen) -> list[Markup]:
         tiles = [_tile(score.words, text, score.meaning) for score, text in scores_of(seen.trial)]
     if seen.summary is not None:
         found = seen.summary
-        error = "standard error over chains" if found["chains"] > 1 else "mean after burn-in"
-        tiles.append(_tile("loss per model", numerals.with_error(found["loss"], found["loss_stderr"]), error))
+        tiles += _losses(seen)
         if not seen.case.is_exact:
             text = audited_error(found).replace("% +- ", " ±\u00a0").replace("%", "\u00a0%")
             tiles.append(_tile("audited error of s", text, "the run samples s (1 + error)"))
@@ -96,6 +98,23 @@ def _glance(seen: Seen) -> list[Markup]:
         return [tag("p", "There is nothing to say before a record after burn-in.", class_="why")]
     where = Markup("") if seen.trial is None else _tried(seen)
     return [where, tag("div", *tiles, class_="tiles")]
+
+
+def _losses(seen: Seen) -> list[Markup]:
+    """The loss, of chains of one s each, where these are few."""
+    case = seen.case
+    s = case.records["s"][:, -1]
+    values = np.unique(s)
+    several = [(f", s = {value:.4g}", np.flatnonzero(s == value)) for value in values]
+    if not 1 < len(values) <= history.LINES:
+        several = [("", np.arange(len(s)))]
+    tiles = []
+    for words, chains in several:
+        found = summary_of(case.records, case.burn_in, case.epochs, seen.stored.seconds, chains)
+        text = numerals.with_error(found["loss"], found["loss_stderr"])
+        error = "mean after burn-in, standard error over chains" if len(chains) > 1 else "mean after burn-in"
+        tiles.append(_tile(f"loss per model{words}", text, error))
+    return tiles
 
 
 def _tile(name: str, value: str, meaning: str) -> Markup:

@@ -21,41 +21,35 @@ def panels(trial: Trial) -> list[Markup]:
     return [by_members([(trial.name, trial)]), *own, *_of_members(trial)]
 
 
-def by_members(several: list[tuple[str, Trial]]) -> Markup:
-    """How good the first 1, 2, .. members are together; of one ensemble also what one model is."""
+def by_members(several: list[tuple[str, Trial]], is_compared: bool = False) -> Markup:
+    """How good the first 1, 2, .. members are together: of several ensembles, or of one beside what one model is."""
     is_classes = several[0][1].said is not None
     key, name = (
         ("accuracy_by_members", "accuracy of the vote") if is_classes else ("rmse_by_members", "error of the mean")
     )
-    shown, told = (numerals.short_percent, numerals.percent) if is_classes else (numerals.short, numerals.number)
-    series = [
-        Series(
-            label if len(several) > 1 else name, np.arange(1.0, found.models + 1), np.array(found.scores[key]), look=k
-        )
-        for k, (label, found) in enumerate(several)
-    ]
     lines: list[tuple[float, str]] = []
-    if len(several) == 1:
-        scores = several[0][1].scores
+    if not is_compared:
+        scores, several = several[0][1].scores, [(name, several[0][1])]
         lines = [(scores["single_accuracy" if is_classes else "single_rmse"], "one model, mean")]
         lines += [(scores["mean_accuracy"], "mean probabilities of all")] if is_classes else []
-    unit = "" if is_classes else " (units of the labels)"
     chart = Chart(
         f"{name} against members",
         "members 1, …, n of the path",
-        name + unit,
-        series,
-        x_range=(1.0, max(2.0, *(float(found.models) for _, found in several))),
+        name if is_classes else f"{name} (units of labels)",
+        [
+            Series(label, np.arange(1.0, trial.models + 1), np.array(trial.scores[key]), look=k)
+            for k, (label, trial) in enumerate(several)
+        ],
+        x_range=(1.0, max(2.0, *(float(trial.models) for _, trial in several))),
         x_whole=True,
-        y_shown=shown,
-        y_told=told,
+        y_shown=numerals.short_percent if is_classes else numerals.short,
+        y_told=numerals.percent if is_classes else numerals.number,
         lines=lines,
     )
     way = "rises" if is_classes else "falls"
-    caption = (
-        f"Look for a curve that {way} and levels off: members differ enough to help each other, and more would not."
-    )
-    return panel("members", f"{name[0].upper()}{name[1:]} against members", chart.svg(), caption)
+    caption = f"Look for a curve that {way} and levels off: members help each other, and more would not help further."
+    title = f"{name[0].upper()}{name[1:]} against members"
+    return panel("members" if is_classes else "errors", title, chart.svg(), caption)
 
 
 def _of_classes(trial: Trial, said: Said) -> list[Markup]:
