@@ -16,9 +16,10 @@ import trajens as tj
 from tests import small_run
 from tests.test_cli import call
 from tests.test_nothing_lost import finished
+from trajens.ensemble.uncertainty import reliability
 from trajens.errors import InputError
 from trajens.records import is_within
-from trajens.report import chart, images, numerals, page, seen
+from trajens.report import chart, history, images, numerals, page, seen
 from trajens.report.html import VOID, tag
 from trajens.report.scales import Scale, limits
 from trajens.report.thinning import POINTS, thinned
@@ -156,6 +157,53 @@ def test_curves_are_those_of_the_records(classes):
     assert accepted == [f"{value:.2%}".replace("%", "_%") for value in records["acceptance"][1].astype(float)]
 
 
+def points_of(found, panel):
+    """What the mouse is told of every series in a panel."""
+    names, inside = {}, ""
+    for name, attributes in found.tags:
+        inside = attributes["id"] if name == "figure" else inside
+        if inside == f"panel-{panel}" and "data-v" in attributes:
+            names[attributes["data-label"]] = [pair.split("|") for pair in attributes["data-v"].split()]
+    return names
+
+
+def test_diagrams_of_doubt_are_those_of_the_library(classes):
+    found, trial = read(classes), seen(classes).trial
+    said = tj.Ensemble.load(classes).said(trial.x)
+    bins = reliability(said.confidence, said.is_right(trial.y))
+    [points] = points_of(found, "reliability").values()
+    assert [x for x, _ in points] == [f"{c:.2%}".replace("%", "_%") for c in bins.confidence]
+    assert [y.split("_")[0] for _, y in points] == [f"{a:.2%}".rstrip("%") for a in bins.accuracy]
+    right = said.is_right(trial.y)
+    for panel, values in (("disagreement", said.disagreement), ("information", said.entropies.mutual_information)):
+        shares = points_of(found, panel)
+        assert list(shares) == [f"right answers ({right.sum()})", f"wrong answers ({(~right).sum()})"]
+        for stairs in shares.values():
+            assert sum(float(y.split("_")[0]) for _, y in stairs) == pytest.approx(100, abs=0.1)
+        assert f"{values[right].mean():.3g} of right, {values[~right].mean():.3g} of wrong" in found.text
+    [by_members] = points_of(found, "members").values()
+    assert [float(y.split("_")[0]) for _, y in by_members] == pytest.approx(
+        [100 * a for a in trial.scores["accuracy_by_members"]], abs=0.01
+    )
+    first = int(np.lexsort((-said.entropies.total, -said.disagreement))[0])
+    names = trial.classes
+    assert f"label {names[trial.y[first]]} , vote {names[said.vote[first]]}" in found.text.split("Examples in doubt")[1]
+
+
+def test_audits_are_drawn_with_their_errors_and_the_tolerance(line):
+    case = Case.of(StoredRun(line))
+    shape = case.records["epoch"].shape
+    error, weight = np.full(shape, np.nan), np.zeros(shape)
+    error[:, -1], weight[:, -1] = [0.01, 0.02, 0.03, np.nan], [1.0, 1.0, 2.0, 0.0]
+    records = {**case.records, "tilt_error": error, "tilt_weight": weight, "tilt_stderr": np.full(shape, 0.004)}
+    drawn = history.audited(replace(case, records=records))
+    assert drawn.x.tolist() == [small_run.EPOCHS]
+    assert drawn.y[0] == pytest.approx((0.01 + 0.02 + 2 * 0.03) / 4)
+    assert drawn.high[0] - drawn.y[0] == pytest.approx(0.004 * 6**0.5 / 4)
+    assert history.audited(replace(case, records={**records, "tilt_weight": 0 * weight})) is None
+    assert "tolerance, ± 1 %" in "".join(history.panels(replace(case, records=records), 9, "nats"))
+
+
 def test_names_of_an_enemy_are_text(classes):
     text = page([seen(classes)])
     assert text.count("<script>") == 1
@@ -252,8 +300,10 @@ def test_a_long_run_and_a_long_path_make_a_small_page(classes):
 
 
 def test_data_that_are_many_are_tried_on_an_even_choice(classes, monkeypatch):
+    everything = seen(classes).trial
     monkeypatch.setattr("trajens.report.trial.INPUTS", 40)
     trial = seen(classes).trial
+    np.testing.assert_array_equal(trial.x[[0, -1]], everything.x[[0, -1]])
     assert trial.where == "an even choice of 40 of 90 examples of the training data"
     all_said = tj.Ensemble.load(classes).evaluate(trial.x, trial.y)
     assert trial.scores == all_said
@@ -388,11 +438,13 @@ def test_what_cannot_be_is_one_sentence(capsys, monkeypatch, folder, numbers, mo
 
 def test_watching_waits_renews_and_ends_with_the_run(capsys, monkeypatch, tmp_path):
     out, file, looks = tmp_path / "run", tmp_path / "page.html", []
+    made = []
     out.mkdir()
 
     def sleep(seconds):
         assert seconds == 7.0
         looks.append(file.read_text() if file.exists() else "")
+        made.append(file.stat().st_ino if file.exists() else 0)
         if len(looks) == 1:
             small_run.sample(small_run.fresh(out), stop=small_run.StopAfter(1))
         elif len(looks) == 3:
@@ -405,7 +457,7 @@ def test_watching_waits_renews_and_ends_with_the_run(capsys, monkeypatch, tmp_pa
     assert looks[0] == ""
     assert '<meta http-equiv="refresh" content="7">' in looks[1]
     # Nothing had changed: the page was not made again.
-    assert looks[2] == looks[1]
+    assert made[2] == made[1] != file.stat().st_ino
     assert "http-equiv" not in file.read_text()
     assert "The run is complete" in file.read_text()
 
