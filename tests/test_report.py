@@ -418,7 +418,7 @@ def test_the_command_writes_into_the_directory_and_changes_nothing_else(capsys, 
     ("more", "code", "sentence"),
     [
         (["nowhere"], 2, "directory must be that of a run, got 'nowhere'"),
-        (["nowhere", "--watch"], 2, "directory must be that of a run, got 'nowhere'"),
+        (["numbers.csv", "--watch"], 2, "directory must be that of a run, got 'numbers.csv', a file"),
         (["numbers", "--out", "records.csv"], 2, "out must end in .html, got 'records.csv'"),
         (["numbers", "--chain", "9"], 2, "chain must be"),
         (["numbers", "--data", "nowhere.csv"], 2, "nowhere.csv"),
@@ -439,7 +439,6 @@ def test_what_cannot_be_is_one_sentence(capsys, monkeypatch, folder, numbers, mo
 def test_watching_waits_renews_and_ends_with_the_run(capsys, monkeypatch, tmp_path):
     out, file, looks = tmp_path / "run", tmp_path / "page.html", []
     made = []
-    out.mkdir()
 
     def sleep(seconds):
         assert seconds == 7.0

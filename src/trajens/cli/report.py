@@ -92,7 +92,9 @@ def _watch(directories: list[Path], file: Path, data: Path | None, chain: str, p
 
 
 def _is_begun(directory: Path) -> bool:
-    require(directory.is_dir(), f"directory must be that of a run, got '{directory}'; check the spelling.")
+    """Whether there is something to show; a run that is started at the same time has no directory at first."""
+    is_possible = directory.is_dir() or not directory.exists()
+    require(is_possible, f"directory must be that of a run, got '{directory}', a file; check the spelling.")
     return StoredRun(directory).has_checkpoint
 
 
