@@ -228,7 +228,8 @@ def _weights(case: Case) -> Judgement:
     if not records or _halves(records["weight_rms"])[0].size == 0:
         return Judgement(name, UNKNOWN, "There are too few records after burn-in to say whether weights drift.")
     first, last = _ends(records)
-    far = f"their root mean square went from {first:.3g} after burn-in to {last:.3g} ({last / first - 1:+.1%})"
+    far = f"their root mean square went from {first:.3g} after burn-in to {last:.3g}"
+    far += f" ({last / first - 1:+.1%})" if first > 0 else ""
     if not _grows(records):
         return Judgement(name, OK, f"Weights do not drift: {far}.")
     if case.prior is None:

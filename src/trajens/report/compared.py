@@ -13,7 +13,7 @@ from trajens.report.html import Markup, joined, left_out, panel, section, table,
 from trajens.report.scores import scores_of
 from trajens.report.seen import Seen
 from trajens.report.settings import settings
-from trajens.report.verdicts import mark
+from trajens.report.verdicts import mark, sentence
 
 _ALWAYS = ("tilt, s", "epochs", "time")
 """Settings that are shown even where they are all the same."""
@@ -37,7 +37,7 @@ def _verdicts(several: Sequence[Seen], names: list[str]) -> Markup:
     rows = []
     for name in dict.fromkeys(name for found in of_each for name in found):
         cells = [
-            tag("span", mark(found[name]), tag("span", found[name].sentence, class_="small")) if name in found else ""
+            tag("span", mark(found[name]), tag("span", sentence(found[name]), class_="small")) if name in found else ""
             for found in of_each
         ]
         rows.append((name, *cells))

@@ -37,8 +37,13 @@ def mark(judgement: Judgement) -> Markup:
     return tag("span", sign, tag("span", WORDS[judgement.mark], class_="word"), class_=f"mark {judgement.mark}")
 
 
+def sentence(judgement: Judgement) -> str:
+    """What was found, in the signs of a page."""
+    return judgement.sentence.replace("+-", "±")
+
+
 def _item(judgement: Judgement) -> Markup:
-    sentence = [tag("p", judgement.sentence)]
+    said = [tag("p", sentence(judgement))]
     if judgement.following:
-        sentence.append(tag("p", "Next: ", judgement.following, ".", class_="small"))
-    return tag("li", tag("h3", judgement.name), mark(judgement), *sentence, class_=f"verdict {judgement.mark}")
+        said.append(tag("p", "Next: ", judgement.following, ".", class_="small"))
+    return tag("li", tag("h3", judgement.name), mark(judgement), *said, class_=f"verdict {judgement.mark}")
