@@ -306,6 +306,23 @@ def test_a_long_run_and_a_long_path_make_a_small_page(classes):
     assert max(len(a["data-v"].split()) for name, a in Read(text).tags if "data-v" in a) <= POINTS
 
 
+@pytest.mark.parametrize("which", ["classes", "numbers"])
+def test_a_path_of_one_model_leaves_out_what_members_would_show(request, which):
+    found = seen(request.getfixturevalue(which))
+    trial, scores = found.trial, dict(found.trial.scores)
+    for name in ("accuracy_by_members", "rmse_by_members"):
+        scores[name] = scores.get(name, [])[:1]
+    one = {"models": 1, "tau": 1, "members": np.arange(1), "similarity": np.ones((1, 1)), "scores": scores}
+    if trial.said is not None:
+        said = trial.said
+        one["said"] = said._replace(disagreement=0 * said.disagreement, expected=said.entropies.total)
+    panels = Read(page([replace(found, trial=replace(trial, **one, spread=0 * trial.spread))])).panels()
+    absent = {name for name, kind in panels.items() if "absent" in kind} - {"audit"}
+    assert absent == (
+        {"members", "disagreement", "information", "similarity"} if trial.said else {"errors", "similarity"}
+    )
+
+
 def test_data_that_are_many_are_tried_on_an_even_choice(classes, monkeypatch):
     everything = seen(classes).trial
     monkeypatch.setattr("trajens.report.trial.INPUTS", 40)
@@ -494,6 +511,10 @@ def test_curves_keep_their_peaks_when_they_are_thinned():
 )
 def test_axes_hold_their_values_and_have_ticks(values):
     values = np.array(values, float)
+    for holds in ((), (0.0,), tuple(values[np.isfinite(values)])):
+        low, high = limits(values, holds=holds)
+        assert high > low
+        assert 1 < len(Scale(low, high, 0.0, 100.0).ticks()) < 13
     low, high = limits(values)
     scale = Scale(low, high, 0.0, 100.0)
     ticks = scale.ticks()

@@ -27,6 +27,10 @@ def by_members(several: list[tuple[str, Trial]], is_compared: bool = False) -> M
     key, name = (
         ("accuracy_by_members", "accuracy of the vote") if is_classes else ("rmse_by_members", "error of the mean")
     )
+    title = f"{name[0].upper()}{name[1:]} against members"
+    place = "members" if is_classes else "errors"
+    if max(trial.models for _, trial in several) < 2:
+        return left_out(place, title, "There is a single member.")
     lines: list[tuple[float, str]] = []
     if not is_compared:
         scores, several = several[0][1].scores, [(name, several[0][1])]
@@ -40,7 +44,7 @@ def by_members(several: list[tuple[str, Trial]], is_compared: bool = False) -> M
             Series(label, np.arange(1.0, trial.models + 1), np.array(trial.scores[key]), look=k)
             for k, (label, trial) in enumerate(several)
         ],
-        x_range=(1.0, max(2.0, *(float(trial.models) for _, trial in several))),
+        x_range=(1.0, max(float(trial.models) for _, trial in several)),
         x_whole=True,
         y_shown=numerals.short_percent if is_classes else numerals.short,
         y_told=numerals.percent if is_classes else numerals.number,
@@ -48,8 +52,7 @@ def by_members(several: list[tuple[str, Trial]], is_compared: bool = False) -> M
     )
     way = "rises" if is_classes else "falls"
     caption = f"Look for a curve that {way} and levels off: members help each other, and more would not help further."
-    title = f"{name[0].upper()}{name[1:]} against members"
-    return panel("members" if is_classes else "errors", title, chart.svg(), caption)
+    return panel(place, title, chart.svg(), caption)
 
 
 def _of_classes(trial: Trial, said: Said) -> list[Markup]:

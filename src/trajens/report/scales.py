@@ -61,7 +61,7 @@ def limits(values: np.ndarray, is_log: bool = False, holds: tuple[float, ...] = 
     room = _MARGIN * (high - low)
     if room < 1e-6 * max(abs(low), abs(high)) or room == 0:
         # A constant, up to rounding: ticks must be told apart.
-        room = 0.1 * max(abs(low), abs(high)) or 1.0
+        room, holds = 0.1 * max(abs(low), abs(high)) or 1.0, ()
     ends = low - room, high + room
     # An end that was asked for, or 0 of what cannot be negative, is the end itself.
     return (low if low in holds or (low >= 0 > ends[0]) else ends[0]), (high if high in holds else ends[1])
