@@ -22,6 +22,8 @@ from trajens.records import is_within
 from trajens.report import chart, history, images, numerals, page, seen
 from trajens.report.doubts import features
 from trajens.report.html import VOID, tag
+from trajens.report.matrix import matrix
+from trajens.report.quality import _by_distance
 from trajens.report.scales import Scale, limits
 from trajens.report.thinning import POINTS, thinned
 from trajens.sampling.course import ByData
@@ -323,6 +325,13 @@ def test_a_path_of_one_model_leaves_out_what_members_would_show(request, which):
     )
 
 
+@pytest.mark.parametrize("values", [np.ones((2, 2)), np.array([[1, 0.7], [0.7, 1]]), np.full((3, 3), np.nan)])
+def test_the_colours_of_a_matrix_are_of_shares(values):
+    drawn = matrix(values, np.arange(len(values)), "t", "{v}")
+    shown = [float(text) for text in re.findall(r">([\d.]+)\u00a0%<", drawn)]
+    assert shown == [100.0, 50.0, 0.0]
+
+
 def test_data_that_are_many_are_tried_on_an_even_choice(classes, monkeypatch):
     everything = seen(classes).trial
     monkeypatch.setattr("trajens.report.trial.INPUTS", 40)
@@ -338,6 +347,12 @@ def test_members_agree_as_they_do(classes, numbers):
     chosen = ensemble.member_proba(trial.x).argmax(-1)
     assert trial.similarity[0, 2] == pytest.approx((chosen[0] == chosen[2]).mean())
     trial, ensemble = seen(numbers).trial, tj.Ensemble.load(numbers)
+    both = replace(
+        trial, members=np.array([0, 2, 5, 9]), tau=8, similarity=np.add.outer(np.arange(4), np.arange(4)) / 10
+    )
+    distances, alike = _by_distance(both)
+    np.testing.assert_allclose(distances, [2.5, 5])
+    np.testing.assert_allclose(alike, [0.2, 0.2])
     np.testing.assert_allclose(trial.similarity, np.corrcoef(ensemble.member_outputs(trial.x)), atol=1e-5)
 
 

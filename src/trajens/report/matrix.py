@@ -8,9 +8,9 @@ from trajens.report import numerals
 from trajens.report.html import Markup, tag
 from trajens.report.images import coloured, data_address
 
-_SIDE, _LEFT, _TOP = 230.0, 48.0, 12.0
+_SIDE, _LEFT, _TOP = 230.0, 60.0, 12.0
 _WIDTH, _HEIGHT = 440.0, 290.0
-_BAR = 330.0
+_BAR = 335.0
 
 
 def matrix(values: np.ndarray, names: np.ndarray, title: str, words: str) -> Markup:
@@ -18,8 +18,10 @@ def matrix(values: np.ndarray, names: np.ndarray, title: str, words: str) -> Mar
     # Everyone is like himself, which would take the colours from the others.
     others = values[~np.eye(len(values), dtype=bool)]
     finite = others[np.isfinite(others)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    span = high - low if high > low else 1.0
+    if finite.size == 0 or finite.min() == finite.max():
+        finite = np.append(finite, [0.0, 1.0])
+    low, high = float(finite.min()), float(finite.max())
+    span = high - low
     size = {"x": f"{_LEFT:g}", "y": f"{_TOP:g}", "width": f"{_SIDE:g}", "height": f"{_SIDE:g}"}
     places = np.unique(np.linspace(0, len(names) - 1, min(5, len(names))).round().astype(int))
     ticks = []

@@ -77,7 +77,8 @@ def _sections(seen: Seen) -> Markup:
 def _tried(seen: Seen) -> Markup:
     """On what the ensemble was tried."""
     assert seen.trial is not None
-    words = f"{seen.trial.models} models, tried on {seen.trial.where}."
+    models = "1 model" if seen.trial.models == 1 else f"{seen.trial.models:,} models"
+    words = f"{models}, tried on {seen.trial.where}."
     if not seen.trial.is_fresh:
         words += " They were trained on these: on others they will be worse. Use --data FILE for data kept aside."
     return tag("p", words, class_="where" if seen.trial.is_fresh else "where trained")

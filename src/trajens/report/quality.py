@@ -215,12 +215,12 @@ def _of_members(trial: Trial) -> list[Markup]:
 
 
 def _by_distance(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
-    """Distances along a path, and the mean similarity of all pairs of its members at each."""
-    members = trial.members
-    apart = np.abs(members[:, None] - members)
+    """Distances along a path, and the mean similarity of the members that are about so far apart."""
+    members, places = trial.members, np.arange(len(trial.members))
     # Members of different chains have no distance along a path.
-    apart[members[:, None] // trial.tau != members // trial.tau] = 0
-    distances = np.unique(apart[apart > 0])
-    means = [trial.similarity[apart == distance] for distance in distances]
-    alike = [float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else np.nan for values in means]
-    return distances.astype(float), np.array(alike)
+    is_pair = (members[:, None] // trial.tau == members // trial.tau) & np.isfinite(trial.similarity)
+    apart = np.where(is_pair, np.abs(places[:, None] - places), 0)
+    # Of a long path some members are compared, whose distances are whole numbers only about evenly.
+    pairs = [apart == steps for steps in np.unique(apart[apart > 0])]
+    distances = [np.abs(members[:, None] - members)[pair].mean() for pair in pairs]
+    return np.array(distances), np.array([trial.similarity[pair].mean() for pair in pairs])
