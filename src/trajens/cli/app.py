@@ -19,6 +19,7 @@ from trajens.cli.export import export
 from trajens.cli.figure import figure
 from trajens.cli.info import info
 from trajens.cli.predict import predict
+from trajens.cli.report import report
 from trajens.cli.streams import printing, say
 from trajens.cli.train import resume, train
 from trajens.errors import InputError, StorageError, first_line
@@ -119,6 +120,7 @@ app.command()(audit)
 app.command()(predict)
 app.command()(export)
 app.command()(picture)
+app.command()(report)
 app.command()(figure)
 app.command()(info)
 

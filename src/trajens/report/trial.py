@@ -1,0 +1,137 @@
+"""An ensemble tried on labelled data, once, and all that panels show of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trajens.datasets import Reading
+from trajens.ensemble import RegressionScores, Scores
+from trajens.ensemble.uncertainty import Said, said
+from trajens.experiments import Experiment
+from trajens.experiments.tried import tried
+from trajens.report.thinning import some
+from trajens.storage.stored import StoredRun
+
+INPUTS = 10_000
+"""That are looked at, at most."""
+_EVALUATIONS, _FEWEST = 1_000_000, 200
+"""Of models on inputs, about; a long path is tried on fewer inputs, though not on fewer than this."""
+_NUMBERS = 10_000_000
+"""That are held at a time."""
+_MEMBERS = 64
+"""That are compared with each other, at most."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What an ensemble says of labelled data.
+
+    Attributes
+    ----------
+    name : str
+        What the data are called.
+    is_fresh : bool
+        Whether it was not trained on them.
+    size : int
+        How many there are; `x` and `y` are those that were looked at.
+    models, tau : int
+        In the ensemble, and in the path of one chain.
+    scores : dict
+        As those of `Ensemble.evaluate`.
+    said : Said or None
+        Of classifiers.
+    mean, spread : (n,)
+        Of the outputs of regressors.
+    members : (m,)
+        Numbers of the models that are compared, and how alike these are, `similarity` (m, m).
+    classes : tuple
+        Names of classes.
+    reading : Reading or None
+        How the data were read, where that is known.
+    """
+
+    name: str
+    is_fresh: bool
+    size: int
+    models: int
+    tau: int
+    x: np.ndarray
+    y: np.ndarray
+    scores: dict[str, Any]
+    said: Said | None
+    mean: np.ndarray
+    spread: np.ndarray
+    members: np.ndarray
+    similarity: np.ndarray
+    classes: tuple[Any, ...]
+    reading: Reading | None
+
+    @property
+    def where(self) -> str:
+        """On what, in words."""
+        count = (
+            f"{len(self.y):,}" if len(self.y) == self.size else f"an even choice of {len(self.y):,} of {self.size:,}"
+        )
+        return f"{count} examples of {self.name}"
+
+
+def trial_of(stored: StoredRun, data: Path | None = None, chain: int | str = 0) -> Trial:
+    """The ensemble of a run on a file, on its test set or on its training data; refused where it has no network."""
+    ensemble, labelled, name, is_fresh = tried(stored, data, chain)
+    size, models = len(labelled.y), len(ensemble.path)
+    kept = some(size, min(INPUTS, max(_EVALUATIONS // models, _FEWEST)))
+    x, y = np.asarray(labelled.x)[kept], np.asarray(labelled.y)[kept]
+    outputs = ensemble.model.outputs
+    found: Scores | RegressionScores
+    found = Scores(models, outputs) if ensemble.is_classifier else RegressionScores(models)
+    y = found.labels(y, len(x))
+    members, chosen = some(models, _MEMBERS), []
+    classes: list[Said] = []
+    numbers: list[tuple[np.ndarray, np.ndarray]] = []
+    for place, part in ensemble.parts(x, max(1, min(1000, _NUMBERS // (models * outputs)))):
+        found.add(part, y[place])
+        if ensemble.is_classifier:
+            classes.append(said(part))
+            chosen.append(part[members].argmax(-1))
+        else:
+            numbers.append((part.mean(0, np.float64), part.std(0, np.float64)))
+            chosen.append(part[members])
+    answers = np.concatenate(chosen, axis=1)
+    is_classes, empty = ensemble.is_classifier, np.zeros(0)
+    mean, spread = (empty, empty) if is_classes else map(np.concatenate, zip(*numbers, strict=True))
+    reading = None if stored.config is None else Experiment.load(stored).reading
+    names = None if reading is None else reading.label.classes
+    return Trial(
+        name,
+        is_fresh,
+        size,
+        models,
+        stored.paths.shape[1],
+        x,
+        y,
+        found.result(),
+        Said.joined(classes) if is_classes else None,
+        mean,
+        spread,
+        members,
+        _agreement(answers) if is_classes else _correlation(answers),
+        names or tuple(range(outputs)),
+        reading,
+    )
+
+
+def _agreement(answers: np.ndarray) -> np.ndarray:
+    """Share of inputs on which two models choose the same class, of all pairs."""
+    return np.array([(answers == one).mean(1) for one in answers])
+
+
+def _correlation(answers: np.ndarray) -> np.ndarray:
+    """Of what two models say; NaN of one that says the same of all inputs."""
+    centred = answers - answers.mean(1, keepdims=True)
+    size = np.sqrt((centred**2).sum(1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(centred @ centred.T / np.outer(size, size))
