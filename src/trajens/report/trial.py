@@ -10,8 +10,7 @@ import numpy as np
 
 from trajens.datasets import Reading
 from trajens.ensemble import RegressionScores, Scores
-from trajens.ensemble.uncertainty import Said, said
-from trajens.experiments import Experiment
+from trajens.ensemble.uncertainty import Said
 from trajens.experiments.tried import tried
 from trajens.report.thinning import some
 from trajens.storage.stored import StoredRun
@@ -90,21 +89,11 @@ def trial_of(stored: StoredRun, data: Path | None = None, chain: int | str = 0) 
     found = Scores(models, outputs) if ensemble.is_classifier else RegressionScores(models)
     y = found.labels(y, len(x))
     members, chosen = some(models, _MEMBERS), []
-    classes: list[Said] = []
-    numbers: list[tuple[np.ndarray, np.ndarray]] = []
     for place, part in ensemble.parts(x, max(1, min(1000, _NUMBERS // (models * outputs)))):
         found.add(part, y[place])
-        if ensemble.is_classifier:
-            classes.append(said(part))
-            chosen.append(part[members].argmax(-1))
-        else:
-            numbers.append((part.mean(0, np.float64), part.std(0, np.float64)))
-            chosen.append(part[members])
-    answers = np.concatenate(chosen, axis=1)
-    is_classes, empty = ensemble.is_classifier, np.zeros(0)
-    mean, spread = (empty, empty) if is_classes else map(np.concatenate, zip(*numbers, strict=True))
-    reading = None if stored.config is None else Experiment.load(stored).reading
-    names = None if reading is None else reading.label.classes
+        chosen.append(part[members].argmax(-1) if ensemble.is_classifier else part[members])
+    answers, is_classes = np.concatenate(chosen, axis=1), isinstance(found, Scores)
+    names = None if ensemble.reading is None else ensemble.reading.label.classes
     return Trial(
         name,
         is_fresh,
@@ -114,13 +103,13 @@ def trial_of(stored: StoredRun, data: Path | None = None, chain: int | str = 0) 
         x,
         y,
         found.result(),
-        Said.joined(classes) if is_classes else None,
-        mean,
-        spread,
+        found.said if isinstance(found, Scores) else None,
+        np.zeros(0) if isinstance(found, Scores) else found.mean,
+        np.zeros(0) if isinstance(found, Scores) else found.spread,
         members,
         _agreement(answers) if is_classes else _correlation(answers),
         names or tuple(range(outputs)),
-        reading,
+        ensemble.reading,
     )
 
 
