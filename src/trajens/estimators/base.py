@@ -6,6 +6,7 @@ padded to a common size (`trajens.estimators.padding`), and what is compiled is 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
@@ -20,7 +21,7 @@ from trajens.acceptance import AcceptanceTest, Metropolis, Penalty
 from trajens.datasets.scaling import moments, standardised
 from trajens.ensemble import Ensemble
 from trajens.errors import require
-from trajens.estimators.padding import padded
+from trajens.estimators.padding import common_size
 from trajens.experiments.options import HIDDEN
 from trajens.models import ACTIVATION, mlp
 from trajens.problem import Problem
@@ -35,7 +36,7 @@ no error of s to plan for."""
 LIKELIHOODS = 3.0
 """What the models of a path weigh together, in likelihoods of the data: s = LIKELIHOODS N / tau."""
 
-PAIRS, PAIRS_PER_EXAMPLE, MOST_PAIRS = 4e6, 1e4, 5e7
+PAIRS, PAIRS_PER_EXAMPLE, MOST_PAIRS = 4e6, 2e4, 3e7
 """Of the default budget, of every chain: at least, for every example, and at most."""
 
 _RECORDS = 30
@@ -95,21 +96,22 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
             mean, std = np.array([moments(column) for column in x.T]).T
             # What has never varied says nothing: a weight for it would stay as random as it was.
             self.mean_, self.scale_ = mean, np.where(std > 0, std, np.inf)
-        network = self._network(x.shape[1], outputs)
-        problem = padded(network.problem(self._scaled(x), y, self._loss))
-        generator = check_random_state(self.random_state)
-        run = self._trained(problem, len(x), begin, int(generator.randint(_SEEDS)))
-        found = run.summary()
+        network, scaled = self._network(x.shape[1], outputs), self._scaled(x)
+        problem = network.problem(scaled, y, self._loss)
+        seed = int(check_random_state(self.random_state).randint(_SEEDS))
+        run = self._trained(network, problem, scaled, y, EVOLUTION if begin is None else begin, seed)
         self.path_ = run.paths
         self.ensemble_ = Ensemble(network, np.concatenate(run.paths))
+        found = run.summary()
         self.n_iter_, self.s_, self.loss_ = run.epochs, float(run.s[0]), float(found["loss"])
         self.tilt_error_ = 0.0 if run.settings.acceptance.takes_all_data else float(found["tilt_error"])
         return self
 
-    def _trained(self, problem: Problem, size: int, begin: np.ndarray | None, seed: int) -> Run:
-        """The run for `size` examples; one that needs several has them here."""
-        s = LIKELIHOODS * size / self.tau if self.s is None else self.s
-        return self._run(problem, s, self._pairs(problem), EVOLUTION if begin is None else begin, seed)
+    @abstractmethod
+    def _trained(
+        self, network: Trainable, problem: Problem, x: np.ndarray, y: np.ndarray, start: Any, seed: int
+    ) -> Run:
+        """The last run on the data of `problem`, which are the inputs `x` and labels `y`."""
 
     def _run(self, problem: Problem, s: float, budget: float, start: Any, seed: int) -> Run:
         return train(
@@ -127,8 +129,8 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
             progress=bool(self.verbose),
         )
 
-    def _pairs(self, problem: Problem) -> float:
-        usual = min(max(PAIRS, PAIRS_PER_EXAMPLE * problem.size), MOST_PAIRS) * self.chains
+    def _pairs(self, size: int) -> float:
+        usual = min(max(PAIRS, PAIRS_PER_EXAMPLE * common_size(size)), MOST_PAIRS) * self.chains
         return usual if self.budget is None else self.budget
 
     def _acceptance(self, size: int) -> AcceptanceTest:

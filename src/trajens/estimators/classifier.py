@@ -11,7 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from trajens.errors import choice, require
-from trajens.estimators.base import TrajectoryEnsemble
+from trajens.estimators.base import LIKELIHOODS, Trainable, TrajectoryEnsemble
+from trajens.estimators.padding import padded
+from trajens.problem import Problem
+from trajens.run import Run
 
 DECISIONS = ("mean", "vote")
 
@@ -41,7 +44,7 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
     chains : int
         Independent paths, whose models all predict together.
     budget : float, optional
-        Pairs of losses, of all chains together; default 1e4 per example and chain, 4e6 to 5e7.
+        Pairs of losses, of all chains together; default 2e4 per example and chain, 4e6 to 3e7.
     s : float, optional
         Tilt towards low loss; default 3 N / tau, at which the models of a path weigh as much as three likelihoods
         of the N data. A larger one fits closer, and is surer of itself.
@@ -119,3 +122,9 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
             return np.asarray(self.classes_[chosen])
         x = self.inputs(X)
         return np.asarray(self.classes_[self.ensemble_.predict(x)])
+
+    def _trained(
+        self, network: Trainable, problem: Problem, x: np.ndarray, y: np.ndarray, start: Any, seed: int
+    ) -> Run:
+        s = LIKELIHOODS * len(x) / self.tau if self.s is None else self.s
+        return self._run(padded(problem), s, self._pairs(len(x)), start, seed)

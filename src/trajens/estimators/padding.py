@@ -5,7 +5,8 @@ have the weight N' / N:
 
     (1/N') sum_i w_i l_i = (1/N) sum_{i <= N} l_i = L,
 
-so the mean loss, and with it the law that is sampled at a given s, is that of the N examples.
+so the mean loss, and with it the law that is sampled at a given s, is that of the N examples. Examples that are held out
+have the weight 0 too, and the law is that of the rest.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ def common_size(size: int) -> int:
     return max(LEAST, -(-size // step) * step)
 
 
-def padded(problem: Problem) -> Problem:
-    """The same problem on data of a common size."""
+def padded(problem: Problem, is_held_out: np.ndarray | None = None) -> Problem:
+    """The same problem on data of a common size, without the examples (N,) that are held out."""
     size = common_size(problem.size)
-    weight = np.zeros(size, np.float32)
-    weight[: problem.size] = size / problem.size
+    is_used = np.zeros(size, bool)
+    is_used[: problem.size] = True if is_held_out is None else ~is_held_out
+    weight = (is_used * (size / is_used.sum())).astype(np.float32)
 
     def lengthened(leaf: Any) -> np.ndarray:
         # With examples that are there: what has weight 0 must still have a finite loss.

@@ -1,14 +1,14 @@
 """A regressor for scikit-learn, with an error of every prediction.
 
-The loss of a model is (y - f)^2 / 2 of labels that are standardised, and a tilt of s means labels with a noise of
-variance v where s = v^-1 times what classes have. v is not known: it is found as the mean squared error of the models on
-the training data at the s that belongs to it,
+The loss of a model is (y - f)^2 / 2 of labels that are standardised, and a tilt means labels of some noise: with v the
+variance around the mean m of the models, s = LIKELIHOODS N / (tau v). v is not known before. It is found in a few
+rounds, each of which goes on from the paths of the one before, as the squared error on a fifth of the data that all but
+the last of them leave out:
 
-    v = <(y - f_t)^2>,   s = LIKELIHOODS N / (tau v),
+    v = <(y - m)^2> held out,   noise^2 = v - <spread^2> held out.
 
-in a few rounds, each of which goes on from the paths of the one before. That is no underestimate for all that the models
-were fitted: for a linear model of p parameters, sampled at the right v, the mean of the models is off by v (1 - p/N) on
-the training data and the models scatter around it by v p/N, which is v together.
+The fifth counts as many examples as it has, and the error of the models on the training data as a few more, so that
+little data say little.
 """
 
 from __future__ import annotations
@@ -21,17 +21,25 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from trajens.datasets.scaling import moments
+from trajens.ensemble import Ensemble
 from trajens.errors import require
-from trajens.estimators.base import LIKELIHOODS, TrajectoryEnsemble
+from trajens.estimators.base import LIKELIHOODS, Trainable, TrajectoryEnsemble
+from trajens.estimators.padding import padded
 from trajens.problem import Problem
 from trajens.run import Run
-from trajens.starts import EVOLUTION
 
-ROUNDS = 4
-"""In which the noise is found; the first has half of the budget, most of it for the start."""
+SHARES = (0.5, 0.125, 0.125, 0.25)
+"""Of the budget, for every round: the first has the start, the last all data."""
 
-_LEAST_NOISE = 1e-4
-"""Variance of the noise in units of that of the labels: what float32 and a network of some width can tell apart."""
+HELD_OUT = 0.2
+"""Of the data, in all rounds but the last."""
+
+_KNOWN_BEFORE = 8
+"""Examples that the error on the training data counts as."""
+_LEAST_NOISE = 0.25
+"""Of v: models that scatter more than they are off do not make labels certain."""
+_LEAST_VARIANCE = 1e-5
+"""Of v, in units of the variance of the labels: what a network of some width can tell apart."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -45,16 +53,16 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
     hidden_layer_sizes, activation, model, tau, chains, tolerance, sigma, prior, warm_start, random_state, verbose
         As for `TrajectoryEnsembleClassifier`; a `model` has one output, and is given standardised labels.
     budget : float, optional
-        Pairs of losses, of all chains together; default 1e4 per example and chain, 4e6 to 5e7.
+        Pairs of losses, of all chains together; default 2e4 per example and chain, 4e6 to 3e7.
     s : float, optional
-        Tilt towards a low loss of standardised labels; default 3 N / (tau v), v the variance of the noise in units
-        of that of the labels, which is found with it.
+        Tilt towards a low loss of standardised labels; default 3 N / (tau v), v the squared error on a
+        part of the data that is held out at first, in units of the variance of the labels.
 
     Attributes
     ----------
     noise_ : float
-        Standard deviation of labels around one model, in their units: the root mean squared error of the models on the
-        training data. With an s that is given and too large it is too small.
+        Standard deviation of labels around the true function, in their units, from a fifth of the data that were held
+        out: what the error there is above the spread of the models.
     n_features_in_, feature_names_in_, path_, ensemble_, mean_, scale_, n_iter_, s_, loss_, tilt_error_
         As for `TrajectoryEnsembleClassifier`; `ensemble_` predicts in the units of the labels.
     """
@@ -71,7 +79,6 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
         self._units = mean, std if std > 0 else 1.0
         self._fitted(x, ((y - mean) / self._units[1]).astype(np.float32), 1)
         self.ensemble_ = self.ensemble_.rescaled(*self._units)
-        self.noise_ = float(self._units[1] * np.sqrt(2 * self.loss_))
         return self
 
     @overload
@@ -90,14 +97,29 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
         mean, spread = self.ensemble_.predict(x, return_std=True)
         return (mean, np.hypot(spread, self.noise_)) if return_std else mean
 
-    def _trained(self, problem: Problem, size: int, begin: np.ndarray | None, seed: int) -> Run:
-        budget, start = self._pairs(problem), EVOLUTION if begin is None else begin
-        if self.s is not None:
-            return self._run(problem, self.s, budget, start, seed)
-        loss = 0.5 if begin is None else self.loss_
-        for number in range(ROUNDS):
-            s = LIKELIHOODS * size / (self.tau * max(2 * loss, _LEAST_NOISE))
-            pairs = budget / 2 if number == 0 else budget / (2 * (ROUNDS - 1))
-            run = self._run(problem, s, pairs, start, seed + number)
-            start, loss = run.paths, run.summary()["loss"]
+    def _trained(
+        self, network: Trainable, problem: Problem, x: np.ndarray, y: np.ndarray, start: Any, seed: int
+    ) -> Run:
+        size, budget = len(x), self._pairs(len(x))
+        is_held_out = np.zeros(size, bool)
+        is_held_out[np.random.default_rng(seed).permutation(size)[: int(HELD_OUT * size)]] = True
+        left, variance = padded(problem, is_held_out), 1.0 if isinstance(start, str) else self._variance
+        for number, share in enumerate(SHARES):
+            is_last = number + 1 == len(SHARES)
+            s = LIKELIHOODS * size / (self.tau * variance) if self.s is None else self.s
+            run = self._run(padded(problem) if is_last else left, s, share * budget, start, seed + number)
+            start = run.paths
+            if not is_last:
+                variance, noise = self._errors(Ensemble(network, np.concatenate(start)), run, x[is_held_out], y[is_held_out])
+        self._variance, self.noise_ = variance, self._units[1] * noise
         return run
+
+    @staticmethod
+    def _errors(ensemble: Ensemble, run: Run, x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+        """v, and the standard deviation of the noise, from inputs and labels that were held out."""
+        mean, spread = ensemble.predict(x, return_std=True)
+        of_models = 2 * float(run.summary()["loss"])
+        total = float(((y - mean) ** 2).sum()) + _KNOWN_BEFORE * of_models
+        variance = max(total / (len(y) + _KNOWN_BEFORE), _LEAST_VARIANCE)
+        scatter = float((spread**2).mean()) if len(y) else 0.0
+        return variance, max(variance - scatter, _LEAST_NOISE * variance) ** 0.5
