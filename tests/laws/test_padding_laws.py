@@ -43,7 +43,14 @@ def test_padded_data_have_the_path_law_of_the_data():
 @pytest.mark.slow
 def test_minibatches_of_padded_data_with_learnt_scores_have_its_loss():
     run = tj.sample(
-        target(), 3200, chains=448, burn_in=1200, records=40, acceptance=tj.Penalty(16), scores="losses", initial=np.full(2, 2.0)
+        target(),
+        3200,
+        chains=448,
+        burn_in=1200,
+        records=40,
+        acceptance=tj.Penalty(16),
+        scores="losses",
+        initial=np.full(2, 2.0),
     )
     found = run.summary()
     assert found["loss_stderr"] < 0.01 * EXACT.excess

@@ -4,7 +4,8 @@ try:
     import sklearn as sklearn
 except ImportError as error:
     raise ImportError(
-        "trajens.estimators must have scikit-learn 1.6 or newer, got none; install it with: pip install 'trajens[sklearn]'"
+        "trajens.estimators must have scikit-learn 1.6 or newer, got none; install trajens[sklearn], for instance with "
+        "pip install 'trajens[sklearn]'."
     ) from error
 
 from trajens.estimators.classifier import TrajectoryEnsembleClassifier

@@ -81,7 +81,7 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
 
     _loss: ClassVar[str]
 
-    def inputs(self, X: Any) -> np.ndarray:  # noqa: N803
+    def inputs(self, X: Any) -> np.ndarray:
         """Inputs (n, n_features) on the scale of the training data, as `ensemble_` takes them."""
         check_is_fitted(self)
         return self._scaled(validate_data(self, X, dtype=np.float64, reset=False))
@@ -148,8 +148,8 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
         missing = [name for name in wanted if not hasattr(network, name)]
         require(
             not missing,
-            f"model must have {', '.join(wanted)}, got {network!r} without {', '.join(missing)}; try tj.models.mlp, or a "
-            "function of the numbers of inputs and outputs that makes one.",
+            f"model must have {', '.join(wanted)}, got {network!r} without {', '.join(missing)}; try tj.models.mlp, or "
+            "a function of the numbers of inputs and outputs that makes one.",
         )
         require(
             network.outputs == outputs,

@@ -37,8 +37,8 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
     activation : "relu", "tanh", "sigmoid" or "step"
     model : network or callable, optional
         In place of the two above: a network of `tj.models`, anything with ``dim``, ``outputs``, ``apply(theta, x)`` and
-        ``problem(x, y, loss)``, or a function ``model(inputs, outputs)`` that makes one. Inputs are standardised, labels
-        0..K-1. Networks that are equal share a compilation.
+        ``problem(x, y, loss)``, or a function ``model(inputs, outputs)`` that makes one. Inputs are standardised and
+        labels 0..K-1. Networks that are equal share a compilation.
     tau : int
         Models in a path.
     chains : int
@@ -77,8 +77,8 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
     n_iter_ : int
         Proposals per chain.
     s_, loss_, tilt_error_ : float
-        The tilt, the mean training loss of a model at it, and the audited error of s: 0 where all data decide, NaN where
-        the run was too short for an audit.
+        The tilt, the mean training loss of a model at it, and the audited error of s: 0 where all data decide, NaN
+        where the run was too short for an audit.
 
     Examples
     --------
@@ -92,30 +92,31 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
 
     _loss = "cross-entropy"
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any) -> Self:
         """Train on inputs (N, n_features) and labels (N,) of any type."""
         choice("decision", self.decision, DECISIONS)
         x, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         classes, places = np.unique(y, return_inverse=True)
         require(
-            len(classes) > 1, f"y must have 2 classes or more, got 1 class in {len(y)} samples; there is nothing to learn."
+            len(classes) > 1,
+            f"y must have 2 classes or more, got 1 class in {len(y)} samples; give others too.",
         )
         is_known = self.warm_start and hasattr(self, "classes_")
         require(
             not is_known or np.array_equal(classes, self.classes_),
             "warm_start must go on with the classes of the last fit, got others; set warm_start=False.",
         )
-        self.classes_ = classes
+        self.classes_: np.ndarray = classes
         return self._fitted(x, places, len(classes))
 
-    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Mean probabilities (n, classes) of the models."""
         x = self.inputs(X)
         mean = self.ensemble_.predict_proba(x).astype(np.float64)
         return np.asarray(mean / mean.sum(1, keepdims=True))
 
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any) -> np.ndarray:
         """Classes (n,), see `decision`."""
         if self.decision == "mean":
             chosen = self.predict_proba(X).argmax(1)

@@ -5,8 +5,8 @@ have the weight N' / N:
 
     (1/N') sum_i w_i l_i = (1/N) sum_{i <= N} l_i = L,
 
-so the mean loss, and with it the law that is sampled at a given s, is that of the N examples. Examples that are held out
-have the weight 0 too, and the law is that of the rest.
+so the mean loss, and with it the law that is sampled at a given s, is that of the N examples. Examples that are held
+out have the weight 0 too, and the law is that of the rest.
 """
 
 from __future__ import annotations

@@ -69,25 +69,25 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
 
     _loss = "squared"
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any) -> Self:
         """Train on inputs (N, n_features) and numbers (N,)."""
         x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         require(len(x) > 1, "X must have 2 samples or more, got 1 sample; give more.")
         y = y.astype(np.float64)
         is_going_on = self.warm_start and hasattr(self, "path_")
         mean, std = self._units if is_going_on else moments(y)
-        self._units = mean, std if std > 0 else 1.0
+        self._units: tuple[float, float] = mean, std if std > 0 else 1.0
         self._fitted(x, ((y - mean) / self._units[1]).astype(np.float32), 1)
         self.ensemble_ = self.ensemble_.rescaled(*self._units)
         return self
 
     @overload
-    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...  # noqa: N803
+    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
 
     @overload
-    def predict(self, X: Any, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...  # noqa: N803
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
 
-    def predict(self, X: Any, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:  # noqa: N803
+    def predict(self, X: Any, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The mean (n,) of the models.
 
         With `return_std` also the standard deviation (n,) of a label there: (spread^2 + noise_^2)^1/2, the spread of
@@ -110,16 +110,18 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
             run = self._run(padded(problem) if is_last else left, s, share * budget, start, seed + number)
             start = run.paths
             if not is_last:
-                variance, noise = self._errors(Ensemble(network, np.concatenate(start)), run, x[is_held_out], y[is_held_out])
-        self._variance, self.noise_ = variance, self._units[1] * noise
+                models = Ensemble(network, np.concatenate(start))
+                variance, noise = _errors(models, run, x[is_held_out], y[is_held_out])
+        self._variance: float = variance
+        self.noise_ = self._units[1] * noise
         return run
 
-    @staticmethod
-    def _errors(ensemble: Ensemble, run: Run, x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-        """v, and the standard deviation of the noise, from inputs and labels that were held out."""
-        mean, spread = ensemble.predict(x, return_std=True)
-        of_models = 2 * float(run.summary()["loss"])
-        total = float(((y - mean) ** 2).sum()) + _KNOWN_BEFORE * of_models
-        variance = max(total / (len(y) + _KNOWN_BEFORE), _LEAST_VARIANCE)
-        scatter = float((spread**2).mean()) if len(y) else 0.0
-        return variance, max(variance - scatter, _LEAST_NOISE * variance) ** 0.5
+
+def _errors(models: Ensemble, run: Run, x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """v, and the standard deviation of the noise, from inputs and labels that were held out."""
+    mean, spread = models.predict(x, return_std=True)
+    of_training = 2 * float(run.summary()["loss"])
+    total = float(((y - mean) ** 2).sum()) + _KNOWN_BEFORE * of_training
+    variance = max(total / (len(y) + _KNOWN_BEFORE), _LEAST_VARIANCE)
+    scatter = float((spread**2).mean()) if len(y) else 0.0
+    return variance, max(variance - scatter, _LEAST_NOISE * variance) ** 0.5
