@@ -6,8 +6,8 @@
 Networks of scikit-learn stand behind a StandardScaler, which those of trajens have inside. Bagging is ten networks.
 Gaussian processes are left out of more than 1000 training data; for numbers theirs has an RBF and a white kernel, since
 without noise it fits nothing. Rivals that give no error are scored with the best constant width on the test data, which
-nobody knows beforehand: their NLL is too good, not too bad. Seconds are those of a CPU, of all threads together, so that
-what else a machine does hardly matters; those of the first fold have the compilation in them.
+nobody knows beforehand: their NLL is too good, not too bad. Seconds are those of a CPU, of all threads together, so
+that what else a machine does hardly matters; those of the first fold have the compilation in them.
 """
 
 from __future__ import annotations

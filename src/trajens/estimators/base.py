@@ -20,13 +20,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from trajens.acceptance import AcceptanceTest, Metropolis, Penalty
 from trajens.datasets.scaling import moments, standardised
 from trajens.ensemble import Ensemble
-from trajens.errors import require
+from trajens.errors import integer, require
 from trajens.estimators.padding import common_size
 from trajens.experiments.options import HIDDEN
 from trajens.models import ACTIVATION, mlp
 from trajens.problem import Problem
 from trajens.run import Run
 from trajens.starts import EVOLUTION
+from trajens.target import path_length
 from trajens.training import TAU, train, usual_chunk
 
 FEW = 1024
@@ -91,6 +92,8 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self, x: np.ndarray, y: np.ndarray, outputs: int) -> Self:
         """Trained on inputs (N, n_features) as they are and labels (N,) as the loss takes them."""
+        path_length(self.tau)
+        integer("chains", self.chains, 1, "use 1 or more independent paths")
         begin = self._path_of_before(x.shape[1], outputs)
         if begin is None:
             mean, std = np.array([moments(column) for column in x.T]).T
