@@ -37,7 +37,7 @@ no error of s to plan for."""
 LIKELIHOODS = 3.0
 """What the models of a path weigh together, in likelihoods of the data: s = LIKELIHOODS N / tau."""
 
-PAIRS, PAIRS_PER_EXAMPLE, MOST_PAIRS = 4e6, 2e4, 3e7
+PAIRS, PAIRS_PER_EXAMPLE, MOST_PAIRS = 4e6, 2e4, 2e7
 """Of the default budget, of every chain: at least, for every example, and at most."""
 
 _RECORDS = 30
@@ -125,7 +125,7 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
             start=start,
             chains=self.chains,
             sigma=self.sigma,
-            prior=self.prior,
+            prior=usual_prior(problem) if self.prior == "auto" else self.prior,
             seed=seed,
             acceptance=self._acceptance(problem.size),
             records=_RECORDS,
@@ -172,3 +172,14 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
             "the last fit; keep features, classes and network, or set warm_start=False.",
         )
         return np.asarray(self.path_)
+
+
+def usual_prior(problem: Problem) -> float | None:
+    """The width of the law of first models that suits a problem, but no wider than its random parameters are.
+
+    Networks of many inputs have small weights, and would otherwise be free to fit what is noise.
+    """
+    if problem.prior is None or problem.spread is None or not problem.spread.any():
+        return problem.prior
+    spread = problem.spread[problem.spread > 0]
+    return min(problem.prior, float(np.sqrt(np.mean(np.square(spread)))))

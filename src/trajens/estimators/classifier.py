@@ -44,14 +44,17 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
     chains : int
         Independent paths, whose models all predict together.
     budget : float, optional
-        Pairs of losses, of all chains together; default 2e4 per example and chain, 4e6 to 3e7.
+        Pairs of losses, of all chains together; default 2e4 per example and chain, 4e6 to 2e7.
     s : float, optional
         Tilt towards low loss; default 3 N / tau, at which the models of a path weigh as much as three likelihoods
         of the N data. A larger one fits closer, and is surer of itself.
     tolerance : float or None
         The largest error of s by minibatches, of more than 1024 examples; see `Penalty`.
-    sigma, prior
-        As for `trajens.train`.
+    sigma : float, optional
+        Step between models; default a sixth of the size of the parameters, as for `trajens.train`.
+    prior : "auto", None or float
+        Law of the first model, as for `trajens.Target`; "auto" is 0.3, or as wide as random weights where these are
+        smaller.
     warm_start : bool
         Go on from the paths of the fit before, with its scale of inputs.
     random_state : int, RandomState or None
