@@ -37,7 +37,7 @@ no error of s to plan for."""
 LIKELIHOODS = 3.0
 """What the models of a path weigh together, in likelihoods of the data: s = LIKELIHOODS N / tau."""
 
-PAIRS, PAIRS_PER_EXAMPLE, MOST_PAIRS = 4e6, 2e4, 2e7
+PAIRS, PAIRS_PER_EXAMPLE, MOST_PAIRS = 4e6, 2e4, 5e7
 """Of the default budget, of every chain: at least, for every example, and at most."""
 
 _RECORDS = 30

@@ -44,7 +44,7 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
     chains : int
         Independent paths, whose models all predict together.
     budget : float, optional
-        Pairs of losses, of all chains together; default 2e4 per example and chain, 4e6 to 2e7.
+        Pairs of losses, of all chains together; default 2e4 per example and chain, 4e6 to 5e7.
     s : float, optional
         Tilt towards low loss; default 3 N / tau, at which the models of a path weigh as much as three likelihoods
         of the N data. A larger one fits closer, and is surer of itself.

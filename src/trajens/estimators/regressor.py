@@ -53,7 +53,7 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
     hidden_layer_sizes, activation, model, tau, chains, tolerance, sigma, prior, warm_start, random_state, verbose
         As for `TrajectoryEnsembleClassifier`; a `model` has one output, and is given standardised labels.
     budget : float, optional
-        Pairs of losses, of all chains together; default 2e4 per example and chain, 4e6 to 2e7.
+        Pairs of losses, of all chains together; default 2e4 per example and chain, 4e6 to 5e7.
     s : float, optional
         Tilt towards a low loss of standardised labels; default 3 N / (tau v), v the squared error on a
         part of the data that is held out at first, in units of the variance of the labels.
