@@ -1,6 +1,7 @@
 """Estimators for scikit-learn beside those of scikit-learn: the same five folds, and defaults on all sides.
 
     python benchmarks/estimators.py [--out results/estimators/estimators.json]
+    python benchmarks/estimators.py --again trajens
     python benchmarks/estimators.py --table results/estimators/estimators.json
 
 Networks of scikit-learn stand behind a StandardScaler, which those of trajens have inside. Bagging is ten networks.
@@ -135,11 +136,15 @@ def tables() -> Iterator[tuple[str, np.ndarray, np.ndarray, Any, Callable[..., d
     yield "houses", *houses(), plain, of_numbers, regressors
 
 
-def compared() -> list[dict[str, Any]]:
-    """A row for every table and estimator: means over folds, and CPU seconds of a fit."""
+def compared(known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for every table and estimator: means over folds, and CPU seconds of a fit; those known are not run."""
     rows = []
     for table, x, y, folds, scores, rivals in tables():
         for name, estimator in rivals(len(x) * (FOLDS - 1) // FOLDS).items():
+            before = [row for row in known if (row["table"], row["estimator"]) == (table, name)]
+            if before:
+                rows += before
+                continue
             found, seconds = [], []
             for training, test in folds.split(x, y):
                 began = time.process_time()
@@ -176,11 +181,13 @@ def main() -> None:
     """Compare, or show what was found before."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("results/estimators/estimators.json"))
+    parser.add_argument("--again", metavar="ESTIMATOR", help="Run this one only, and keep the others of the file.")
     parser.add_argument("--table", type=Path, help="Print the table of a file and do nothing else.")
     args = parser.parse_args()
     if args.table is None:
         about = {"trajens": __version__, "scikit-learn": sklearn.__version__, "machine": platform.machine()}
-        rows = compared()
+        known = json.loads(args.out.read_text(encoding="utf-8"))["rows"] if args.again else []
+        rows = compared([row for row in known if row["estimator"] != args.again])
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n", encoding="utf-8")
     else:
