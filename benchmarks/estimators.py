@@ -35,6 +35,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from trajens.cli.numbers import finite
 from trajens.ensemble import expected_calibration_error
 from trajens.estimators import TrajectoryEnsembleClassifier, TrajectoryEnsembleRegressor
 from trajens.version import __version__
@@ -157,8 +158,8 @@ def compared(known: list[dict[str, Any]]) -> list[dict[str, Any]]:
             row |= {key: float(np.mean([one[key] for one in found])) for key in found[0]}
             row |= {"error": float(np.std([one["score"] for one in found], ddof=1) / FOLDS**0.5)}
             row |= {"seconds_first": seconds[0], "seconds": float(np.median(seconds[1:]))}
-            rows.append(row)
-            print(json.dumps(row), flush=True)
+            rows.append(finite(row))
+            print(json.dumps(rows[-1]), flush=True)
     return rows
 
 
@@ -169,7 +170,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for row in rows:
-        calibration = "" if np.isnan(row["calibration"]) else f"{row['calibration']:.3f}"
+        calibration = "" if row["calibration"] is None else f"{row['calibration']:.3f}"
         lines.append(
             f"| {row['table']} | {row['estimator']} | {row['score']:.3f} +- {row['error']:.3f} | {row['nll']:.3f} | "
             f"{calibration} | {row['seconds']:.1f} ({row['seconds_first']:.1f}) |"
@@ -189,7 +190,7 @@ def main() -> None:
         known = json.loads(args.out.read_text(encoding="utf-8"))["rows"] if args.again else []
         rows = compared([row for row in known if row["estimator"] != args.again])
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        args.out.write_text(json.dumps({**about, "rows": rows}, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     else:
         rows = json.loads(args.table.read_text(encoding="utf-8"))["rows"]
     print(markdown(rows))
