@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from trajens.cli.devices import use_all_cores
+from trajens.cli.evaluate import CHAIN, DATA
 from trajens.cli.streams import say
 from trajens.errors import InputError, number, require
 from trajens.experiments.kinds import as_number
-from trajens.files import storage_errors, write_atomically
+from trajens.files import write_with_folder
 from trajens.report import Seen, page, seen
 from trajens.storage.stored import StoredRun
 
@@ -31,13 +32,8 @@ def report(
             metavar="FILE", help="Page to write.", show_default=f"{_NAME} in DIR, or here where there are several"
         ),
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Labelled data.", show_default="MNIST's test set, or the run's data"),
-    ] = None,
-    chain: Annotated[
-        str, typer.Option(metavar="N|all", help="Whose path is tried, from 0; all makes one ensemble of all chains.")
-    ] = "0",
+    data: DATA = None,
+    chain: CHAIN = "0",
     watch: Annotated[
         bool, typer.Option("--watch", help="Renew the page until all runs are complete; Ctrl-C ends it sooner.")
     ] = False,
@@ -64,10 +60,7 @@ def report(
 
 
 def _write(file: Path, several: list[Seen], renewed_every: float | None = None) -> None:
-    content = page(several, renewed_every).encode()
-    with storage_errors(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, content)
+    write_with_folder(file, page(several, renewed_every).encode())
 
 
 def _watch(directories: list[Path], file: Path, data: Path | None, chain: str, pause: float) -> None:

@@ -99,14 +99,12 @@ def panels(case: Case, examples: int | None, loss_unit: str) -> list[Markup]:
     ]
 
 
-def over_epochs(
-    case: Case | None, title: str, y_label: str, series: list[Series], is_share: bool = False, is_shaded: bool = True
-) -> Markup:
+def over_epochs(case: Case | None, title: str, y_label: str, series: list[Series], is_share: bool = False) -> Markup:
     """A chart against epochs, with burn-in shaded."""
     values = np.concatenate([one.y for one in series])
     shade = None
     last = max(float(one.x[-1]) for one in series)
-    if case is not None and is_shaded and case.burn_in > 0:
+    if case is not None and case.burn_in > 0:
         shade = (0.0, min(float(case.burn_in), last), "burn-in")
     return Chart(
         title,

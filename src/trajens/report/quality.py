@@ -9,10 +9,10 @@ from trajens.report import numerals
 from trajens.report.chart import Chart, Series
 from trajens.report.html import Markup, left_out, panel
 from trajens.report.matrix import matrix
+from trajens.report.thinning import POINTS, some
 from trajens.report.trial import Trial
 
 _BINS = 10
-_POINTS = 240
 
 
 def panels(trial: Trial) -> list[Markup]:
@@ -131,8 +131,8 @@ def _histogram(name: str, title: str, x_label: str, values: np.ndarray, is_right
 
 
 def _of_numbers(trial: Trial) -> list[Markup]:
-    some = np.unique(np.linspace(0, len(trial.y) - 1, min(_POINTS, len(trial.y))).round().astype(int))
-    y, mean, spread = trial.y[some], trial.mean[some], trial.spread[some]
+    few = some(len(trial.y), POINTS)
+    y, mean, spread = trial.y[few], trial.mean[few], trial.spread[few]
     ends = float(min(y.min(), mean.min())), float(max(y.max(), mean.max()))
     room = 0.04 * max(ends[1] - ends[0], 1e-9)
     both = (ends[0] - room, ends[1] + room)

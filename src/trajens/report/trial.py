@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trajens.datasets import Reading
-from trajens.ensemble import RegressionScores, Scores
+from trajens.ensemble import CHUNK, RegressionScores, Scores
 from trajens.ensemble.uncertainty import Said
 from trajens.experiments.tried import tried
 from trajens.report.thinning import some
@@ -89,7 +89,7 @@ def trial_of(stored: StoredRun, data: Path | None = None, chain: int | str = 0) 
     found = Scores(models, outputs) if ensemble.is_classifier else RegressionScores(models)
     y = found.labels(y, len(x))
     members, chosen = some(models, _MEMBERS), []
-    for place, part in ensemble.parts(x, max(1, min(1000, _NUMBERS // (models * outputs)))):
+    for place, part in ensemble.parts(x, max(1, min(CHUNK, _NUMBERS // (models * outputs)))):
         found.add(part, y[place])
         chosen.append(part[members].argmax(-1) if ensemble.is_classifier else part[members])
     answers, is_classes = np.concatenate(chosen, axis=1), isinstance(found, Scores)
