@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: install demo test test-slow test-long lint docs sanitize gpu bench clean
+.PHONY: install demo test test-slow test-long browser lint docs sanitize gpu bench clean
 
 install: $(VENV)/.installed
 
@@ -20,9 +20,10 @@ demo: install
 	$(BIN)/trajens train --config examples/mnist_demo.toml --out demo/run
 	$(BIN)/trajens evaluate demo/run
 	$(BIN)/trajens picture demo/run --out demo/mnist.png
+	$(BIN)/trajens report demo/run --out demo/report.html
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not long"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not long and not browser"
 
 # What takes longer: biases to a tenth of a per cent, damaged files, many kills.
 test-slow: install
@@ -31,6 +32,10 @@ test-slow: install
 # The figures at their quick scale, some ten minutes: before a release, or when a figure or a law was changed.
 test-long: install
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long
+
+# The page of `trajens report` in a real browser; skipped where there is no Chromium.
+browser: install
+	$(BIN)/python -m pytest -m browser -rs
 
 lint: install
 	$(BIN)/ruff check .

@@ -67,6 +67,7 @@ INSIDE = [
         "sweep status folder.csv", 2, "the directory must be that of a sweep, got '{here}/folder.csv' without plan.toml"
     ),
     Row("sweep gather run", 2, "the directory must be that of a sweep, got '{here}/run' without plan.toml"),
+    Row("report nowhere", 2, "directory must be that of a run, got 'nowhere'"),
     # What cannot fit.
     Row(
         "train data.csv --hidden 1e9",
@@ -89,6 +90,7 @@ INSIDE = [
     Row("train perceptron --epochs 100 --out file/x", 3, "'file/x' must be written, got Not a directory"),
     Row("predict run data.csv --out file/x.csv", 3, "'file/x.csv' must be written"),
     Row(f"predict run data.csv --out {LONG}", 3, "must be written, got File name too long"),
+    Row("report run --out file/x.html", 3, "'file/x.html' must be written"),
     Row("picture run --out file/x.png", 3, "'file/x.png' must be written"),
     Row("figure 1c --out file", 3, "'file' must be written, got File exists"),
 ]

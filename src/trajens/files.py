@@ -47,6 +47,13 @@ def write_atomically(file: Path, content: bytes | Callable[[IO[bytes]], None]) -
         _flush_folder(file.parent)
 
 
+def write_with_folder(file: Path, content: bytes | Callable[[IO[bytes]], None]) -> None:
+    """`write_atomically` into a folder that is made if need be."""
+    with storage_errors(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, content)
+
+
 def remove_leftovers(folder: Path, *names: str) -> None:
     """Remove what `write_atomically` leaves beside files of these names, or patterns, when its process is killed."""
     for name in names:

@@ -124,5 +124,33 @@ class Squared:
         return 0.5 * (batch.y - self.model.apply(theta, batch.x)[:, 0]) ** 2
 
 
+class WeightedData(NamedTuple):
+    """The data of a loss, a pytree of arrays (N, ...), and the weight (N,) of every example."""
+
+    data: Any
+    weight: Any
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """w_i l_i of every example, for data with weights; with <w> = 1 the mean loss is the weighted mean of the l_i.
+
+    An example of weight 0 has no part in the loss: data padded to a common size by some, the rest with the weight
+    N' / N, have the mean loss, and so the law, of the N examples. Losses of padded ones must be finite.
+    """
+
+    loss: Loss
+
+    def __call__(self, theta: jax.Array, batch: WeightedData) -> jax.Array:
+        return batch.weight * self.loss(theta, batch.data)
+
+    def of_pairs(
+        self, data: WeightedData, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array
+    ) -> jax.Array:
+        """By what the loss has for pairs of models, if it has something."""
+        losses = losses_of_pairs(self.loss, data.data, theta_pairs, indices, is_active)
+        return losses * data.weight[indices][:, None]
+
+
 LOSSES: dict[str, Callable[[Network], Loss]] = {"cross-entropy": CrossEntropy, "squared": Squared}
 """By name."""

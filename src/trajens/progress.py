@@ -157,15 +157,18 @@ class SeveralRuns:
 
 def counted(places: range, total: int, label: str, is_shown: bool) -> Iterator[int]:
     """`places` one after the other; shown on stderr as a bar in a terminal, elsewhere as a line every ten seconds."""
+    if not is_shown:
+        yield from places
+        return
     console = Console(stderr=True)
-    is_live = is_shown and console.is_terminal and not console.is_dumb_terminal
+    is_live = console.is_terminal and not console.is_dumb_terminal
     columns = TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(compact=True)
     written = time.monotonic()
     with RichProgress(*columns, console=console, transient=True, disable=not is_live) as bar:
         task = bar.add_task(label, total=total)
         for place in places:
             bar.update(task, completed=place)
-            if is_shown and not is_live and time.monotonic() - written > _LINE_SECONDS:
+            if not is_live and time.monotonic() - written > _LINE_SECONDS:
                 console.print(f"{label}  {place:,} of {total:,}", highlight=False)
                 written = time.monotonic()
             yield place

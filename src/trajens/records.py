@@ -87,29 +87,37 @@ def _tilt_weight(records: Records, is_after: np.ndarray) -> np.ndarray:
 
 
 _SURELY = 0.975
-"""Confidence that an error is beyond the tolerance before a warning is given."""
+"""Confidence that an error is beyond the tolerance, or within it, before either is said."""
+
+
+def is_within(records: Records, burn_in: int, tolerance: float) -> bool | None:
+    """Whether audits after burn-in find the error of s within the tolerance, or beyond it; None: they cannot say."""
+    if not has_summary(records, burn_in):
+        return None
+    is_after = starts(records) >= burn_in
+    samples = int((_tilt_weight(records, is_after) > 0).sum())
+    if samples < 2:
+        return None
+    from scipy.special import stdtrit
+
+    found = _tilt(records, is_after)
+    # The error of few samples is itself uncertain: Student's law instead of two errors.
+    beta, margin = abs(found["tilt_error"]), float(stdtrit(samples - 1, _SURELY)) * found["tilt_error_stderr"]
+    return False if beta - margin > tolerance else True if beta + margin <= tolerance else None
 
 
 def warn_of_tilt(records: Records, burn_in: int, tolerance: float | None) -> None:
     """A RuntimeWarning if the audits after burn-in find an error of s beyond the tolerance."""
-    if tolerance is None or not has_summary(records, burn_in):
+    if tolerance is None or is_within(records, burn_in, tolerance) is not False:
         return
-    is_after = starts(records) >= burn_in
-    samples = int((_tilt_weight(records, is_after) > 0).sum())
-    if samples < 2:
-        return
-    from scipy.special import stdtrit
-
-    found = _tilt(records, is_after)
-    beta, error = found["tilt_error"], found["tilt_error_stderr"]
-    # The error of few samples is itself uncertain: Student's law instead of two errors.
-    if abs(beta) - stdtrit(samples - 1, _SURELY) * error > tolerance:
-        warnings.warn(
-            f"the run samples an s that is off by {beta:+.1%} +- {error:.1%}, more than the tolerance of "
-            f"{tolerance:.1%}; give it a longer burn-in, in which batches are planned, or a smaller tolerance.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+    found = _tilt(records, starts(records) >= burn_in)
+    warnings.warn(
+        f"the run samples an s that is off by {found['tilt_error']:+.1%} +- {found['tilt_error_stderr']:.1%}, more "
+        f"than the tolerance of {tolerance:.1%}; give it a longer burn-in, in which batches are planned, or a smaller "
+        "tolerance.",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 def warn_if_not_finite(records: Records, first: int) -> None:

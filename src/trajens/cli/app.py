@@ -19,6 +19,7 @@ from trajens.cli.export import export
 from trajens.cli.figure import figure
 from trajens.cli.info import info
 from trajens.cli.predict import predict
+from trajens.cli.report import report
 from trajens.cli.streams import printing, say
 from trajens.cli.sweep import sweeps
 from trajens.cli.train import resume, train
@@ -121,6 +122,7 @@ app.command()(audit)
 app.command()(predict)
 app.command()(export)
 app.command()(picture)
+app.command()(report)
 app.command()(figure)
 app.command()(info)
 

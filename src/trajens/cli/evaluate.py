@@ -15,7 +15,7 @@ from rich.table import Table
 from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import finite
 from trajens.ensemble import Ensemble, Scores, calibrated_scores, outside_scores
-from trajens.ensemble.uncertainty import auroc, false_positive_rate
+from trajens.ensemble.uncertainty import told
 from trajens.errors import require
 from trajens.experiments.kinds import as_number
 from trajens.experiments.tried import inputs, labelled, trained, tried
@@ -33,6 +33,10 @@ SOURCES = Annotated[
         help="Directory of a run, or a file of trajens export; several make one ensemble.",
         show_default=False,
     ),
+]
+DATA = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Labelled data.", show_default="MNIST's test set, or the run's data"),
 ]
 _CLASSIFIER = {
     "accuracy": {
@@ -136,7 +140,7 @@ def evaluate(
             scores["outside"] = outside_scores(found.said, ensemble.said(outside, progress=True))
         else:
             spread = found.spread, ensemble.predict(outside, return_std=True, progress=True)[1]
-            scores["outside"] = {"spread": {"auroc": auroc(*spread), "fpr95": false_positive_rate(*spread)}}
+            scores["outside"] = {"spread": told(*spread)}
         groups.append((f"telling {len(outside):,} inputs of {files[1].name} from these", _told(scores["outside"])))
     if as_json:
         typer.echo(json.dumps(finite(scores), allow_nan=False))
@@ -159,10 +163,7 @@ def picture(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Picture to write.", show_default="picture.png in DIR")
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Labelled data.", show_default="MNIST's test set, or the run's data"),
-    ] = None,
+    data: DATA = None,
     chain: CHAIN = "0",
 ) -> None:
     """Draw a run: loss, acceptance and batch, accuracy against members, and what the members disagree on.

@@ -19,7 +19,7 @@ from trajens.datasets.reading import is_table
 from trajens.ensemble import Ensemble, vote
 from trajens.errors import require
 from trajens.experiments.tried import inputs, trained
-from trajens.files import storage_errors, write_atomically
+from trajens.files import storage_errors, write_with_folder
 
 
 def predict(
@@ -62,9 +62,7 @@ def write_table(out: Path, rows: Iterable[list[Any]]) -> None:
     """Write rows as CSV, whole or not at all, into a folder that is made if need be."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
-    with storage_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, text.getvalue().encode())
+    write_with_folder(out, text.getvalue().encode())
 
 
 def _given(file: Path, size: int) -> Iterator[list[Any]]:

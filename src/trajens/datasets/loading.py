@@ -12,6 +12,7 @@ import numpy as np
 from trajens.datasets import tables
 from trajens.datasets.arrays import Labelled, load_labelled
 from trajens.datasets.reading import Feature, Label, Reading, as_column, entry_of, is_table, label_column, line_of
+from trajens.datasets.scaling import moments
 from trajens.datasets.tables import MISSING, Column
 from trajens.errors import InputError, require
 
@@ -115,7 +116,7 @@ def _learn_array(
     features: tuple[Feature, ...] = ()
     if is_scaled:
         flat = x.reshape(len(x), -1)
-        features = tuple(Feature(str(d), None, *_moments(flat[:, d].astype(np.float64))) for d in range(flat.shape[1]))
+        features = tuple(Feature(str(d), None, *moments(flat[:, d].astype(np.float64))) for d in range(flat.shape[1]))
     reading = Reading(
         "array",
         _label(None, column, file, entry_of, loss, is_scaled, num_classes),
@@ -133,7 +134,7 @@ def _feature(column: Column, file: Path) -> Feature:
         return Feature(column.name, _levels(column, named))
     values = column.numbers[np.isfinite(column.numbers)]
     require(len(values) > 0, f"{named} must hold a value, got none in any row; leave the column out of the file.")
-    return Feature(column.name, None, *_moments(values))
+    return Feature(column.name, None, *moments(values))
 
 
 def _label(
@@ -166,7 +167,7 @@ def _label(
             "cross-entropy, or num_classes in Python, to take them for classes.",
             stacklevel=2,
         )
-    mean, std = _moments(values) if is_scaled and len(values) > 0 else (0.0, 0.0)
+    mean, std = moments(values) if is_scaled and len(values) > 0 else (0.0, 0.0)
     return Label(name, None, mean, std) if std > 0 else Label(name)
 
 
@@ -196,10 +197,3 @@ def _levels(column: Column, named: str, is_asked_for: bool = False) -> tuple[str
         "the file, or encode it.",
     )
     return tuple(levels)
-
-
-def _moments(values: np.ndarray) -> tuple[float, float]:
-    """Mean and standard deviation, which is 0 where all values are the same."""
-    # What is too large for float32 is refused when it is read.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return float(values.mean()), 0.0 if values.min() == values.max() else float(values.std())

@@ -16,6 +16,7 @@ import numpy as np
 
 from trajens.datasets import tables
 from trajens.datasets.arrays import Labelled, load_inputs, load_labelled
+from trajens.datasets.scaling import standardised
 from trajens.datasets.tables import MISSING, Column, Table
 from trajens.errors import InputError, require
 
@@ -159,7 +160,7 @@ class Reading:
             mean, std = (np.array([getattr(f, name) for f in self.features]) for name in ("mean", "std"))
             flat = x.reshape(len(x), -1).astype(np.float64)
             require(bool(_fits(flat).all()), f"'{file}' must be finite in float32, got larger numbers; scale them.")
-            return _standardised(flat, mean, std).reshape(x.shape).astype(np.float32)
+            return standardised(flat, mean, std).reshape(x.shape).astype(np.float32)
         # Models divide bytes by 255, and take images of small whole numbers for bytes.
         return x.astype(np.float32) if x.dtype == np.uint8 or (x.ndim > 2 and x.dtype.kind in "iu") else x
 
@@ -218,7 +219,7 @@ class Reading:
         values = np.where(np.isnan(values), feature.mean, values)
         scaled = values
         if self.is_standardised:
-            scaled = _standardised(values, np.array(feature.mean), np.array(feature.std))
+            scaled = standardised(values, np.array(feature.mean), np.array(feature.std))
         bad = _first(~(_fits(values) & _fits(scaled)))
         require(
             bad is None, f"{named} must be finite in float32, got {_cell(column, bad)} in {where(bad or 0)}; scale it."
@@ -296,11 +297,6 @@ def _one_hot(levels: tuple[str, ...], column: Column, where: Callable[[int], str
         "correct it, or train with data that have it.",
     )
     return (places[:, None] == np.arange(len(levels))).astype(np.float32)
-
-
-def _standardised(values: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
-    is_varied = std > 0
-    return np.where(is_varied, (values - mean) / np.where(is_varied, std, 1.0), values)
 
 
 def _fits(values: np.ndarray) -> np.ndarray:

@@ -13,17 +13,16 @@ import numpy as np
 from trajens.ensemble.uncertainty import (
     BINS,
     Said,
-    auroc,
     brier_parts,
     conformal_sets,
     conformal_threshold,
-    false_positive_rate,
     nll,
     reliability,
     said,
     selective,
     temperature,
     tempered,
+    told,
 )
 from trajens.errors import require
 
@@ -148,20 +147,19 @@ def calibrated_scores(said: Said, y: np.ndarray, alpha: float = 0.1, seed: int =
 
 def outside_scores(inside: Said, outside: Said) -> dict[str, dict[str, float]]:
     """How well inputs from outside are told by what is said of them: ``auroc`` and ``fpr95`` of every measure."""
-    found = {}
-    for name in ("confidence", "entropy", "mutual_information", "disagreement"):
-        one, other = (_doubt(said, name) for said in (inside, outside))
-        found[name] = {"auroc": auroc(one, other), "fpr95": false_positive_rate(one, other)}
-    return found
+    one, other = _doubts(inside), _doubts(outside)
+    return {name: told(one[name], other[name]) for name in one}
 
 
-def _doubt(said: Said, name: str) -> np.ndarray:
-    """The more of it, the less sure."""
-    if name == "confidence":
-        return 1.0 - said.confidence
-    if name == "disagreement":
-        return said.disagreement
-    return said.entropies.total if name == "entropy" else said.entropies.mutual_information
+def _doubts(said: Said) -> dict[str, np.ndarray]:
+    """Of every input, by what it is told: the more, the less sure."""
+    entropies = said.entropies
+    return {
+        "confidence": 1.0 - said.confidence,
+        "entropy": entropies.total,
+        "mutual_information": entropies.mutual_information,
+        "disagreement": said.disagreement,
+    }
 
 
 def _votes(member_proba: np.ndarray) -> np.ndarray:

@@ -73,6 +73,11 @@ class RegressionScores:
         self._parts.append({"y": y, "error": y - means[-1], "spread": outputs.std(0)})
 
     @property
+    def mean(self) -> np.ndarray:
+        """What the models say together, of every input."""
+        return np.concatenate([part["y"] - part["error"] for part in self._parts])
+
+    @property
     def spread(self) -> np.ndarray:
         """Of the models, of every input."""
         return np.concatenate([part["spread"] for part in self._parts])

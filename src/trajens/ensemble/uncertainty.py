@@ -210,6 +210,11 @@ def false_positive_rate(inside: np.ndarray, outside: np.ndarray, found: float = 
     return float((np.asarray(inside) >= threshold).mean())
 
 
+def told(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
+    """Both: ``auroc`` and ``fpr95``."""
+    return {"auroc": auroc(inside, outside), "fpr95": false_positive_rate(inside, outside)}
+
+
 def conformal_threshold(probabilities: np.ndarray, y: np.ndarray, alpha: float = 0.1) -> float:
     """Q of conformal sets from held-out probabilities (n, classes) and labels (n,); infinite where n is too small."""
     alpha = number("alpha", alpha, "0.1 leaves out the label of one in ten", above=0.0)

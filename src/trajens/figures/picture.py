@@ -16,7 +16,7 @@ from trajens.datasets import Labelled
 from trajens.ensemble import Ensemble, RegressionScores, Scores, chosen_chains, vote
 from trajens.errors import require
 from trajens.figures import style
-from trajens.files import storage_errors, write_atomically
+from trajens.files import write_with_folder
 from trajens.records import Records
 from trajens.storage.stored import StoredRun
 
@@ -60,9 +60,7 @@ def draw(file: Path, run: StoredRun, ensemble: Ensemble, data: Labelled, name: s
         last_panels(low_left, low_right, ensemble, data, name)
         content = io.BytesIO()
         figure.savefig(content, format=file.suffix[1:])
-    with storage_errors(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, content.getvalue())
+    write_with_folder(file, content.getvalue())
 
 
 def _draw_loss(axes: Any, curves: Records) -> None:

@@ -1,0 +1,99 @@
+"""``trajens report``: a page about a run, or about several side by side, and its renewal while they go on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trajens.cli.devices import use_all_cores
+from trajens.cli.evaluate import CHAIN, DATA
+from trajens.cli.streams import say
+from trajens.errors import InputError, number, require
+from trajens.experiments.kinds import as_number
+from trajens.files import write_with_folder
+from trajens.report import Seen, page, seen
+from trajens.storage.stored import StoredRun
+
+EVERY = 10.0
+_NAME = "report.html"
+
+
+def report(
+    directories: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Directory of a run; several are compared.", show_default=False),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Page to write.", show_default=f"{_NAME} in DIR, or here where there are several"
+        ),
+    ] = None,
+    data: DATA = None,
+    chain: CHAIN = "0",
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Renew the page until all runs are complete; Ctrl-C ends it sooner.")
+    ] = False,
+    every: Annotated[
+        str, typer.Option(metavar="SECONDS", help="With --watch: time between two looks at the runs.")
+    ] = f"{EVERY:g}",
+) -> None:
+    """Write one HTML page about a run: verdict, settings, curves, calibration, examples in doubt.
+
+    The page needs nothing but itself: no network, no other file. Several directories are compared side by side.
+    """
+    pause = number("every", as_number(every, f"every must be seconds, got {every!r}; try {EVERY:g}."), "try 10", 0.0)
+    usual = directories[0] / _NAME if len(directories) == 1 else Path(_NAME)
+    file = usual if out is None else out
+    require(
+        file.suffix.lower() in (".html", ".htm"), f"out must end in .html, got '{file}'; choose a name such as {_NAME}."
+    )
+    use_all_cores()
+    if watch:
+        _watch(directories, file, data, chain, pause)
+    else:
+        _write(file, [seen(directory, data, chain) for directory in directories])
+    typer.echo(f"wrote {file}")
+
+
+def _write(file: Path, several: list[Seen], renewed_every: float | None = None) -> None:
+    write_with_folder(file, page(several, renewed_every).encode())
+
+
+def _watch(directories: list[Path], file: Path, data: Path | None, chain: str, pause: float) -> None:
+    """Write the page whenever a run has gone on, until none does."""
+    before: list[int] = []
+    while True:
+        waiting = [directory for directory in directories if not _is_begun(directory)]
+        if waiting:
+            if not before:
+                say(f"trajens: waiting for a first checkpoint in {', '.join(map(str, waiting))}")
+                before = [-1]
+        else:
+            now = [_epoch(directory) for directory in directories]
+            if now != before:
+                several = [seen(directory, data, chain) for directory in directories]
+                before = [one.case.epochs for one in several]
+                is_over = all(one.case.is_complete for one in several)
+                _write(file, several, None if is_over else pause)
+                if is_over:
+                    return
+        time.sleep(pause)
+
+
+def _is_begun(directory: Path) -> bool:
+    """Whether there is something to show; a run that is started at the same time has no directory at first."""
+    is_possible = directory.is_dir() or not directory.exists()
+    require(is_possible, f"directory must be that of a run, got '{directory}', a file; check the spelling.")
+    return StoredRun(directory).has_checkpoint
+
+
+def _epoch(directory: Path) -> int:
+    try:
+        return StoredRun(directory).epoch
+    except InputError:
+        # It may have been replaced while it was read; a run that is damaged is refused when it is looked at.
+        return -2

@@ -1,0 +1,185 @@
+"""What the classifier and the regressor have in common: parameters, a scale of inputs, and training on a budget.
+
+Inputs are standardised, (x - mean) / std of the training data; columns that do not vary there are 0. The data are
+padded to a common size (`trajens.estimators.padding`), and what is compiled is the same for folds of that size.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from trajens.acceptance import AcceptanceTest, Metropolis, Penalty
+from trajens.datasets.scaling import moments, standardised
+from trajens.ensemble import Ensemble
+from trajens.errors import integer, require
+from trajens.estimators.padding import common_size
+from trajens.experiments.options import HIDDEN
+from trajens.models import ACTIVATION, mlp
+from trajens.problem import Problem
+from trajens.run import Run
+from trajens.starts import EVOLUTION
+from trajens.target import path_length
+from trajens.training import TAU, train, usual_chunk
+
+FEW = 1024
+"""Examples up to which decisions are made on all of them: a minibatch would have to be nearly as large, and there is
+no error of s to plan for."""
+
+LIKELIHOODS = 3.0
+"""What the models of a path weigh together, in likelihoods of the data: s = LIKELIHOODS N / tau."""
+
+PAIRS, PAIRS_PER_EXAMPLE, MOST_PAIRS = 4e6, 2e4, 5e7
+"""Of the default budget, of every chain: at least, for every example, and at most."""
+
+_RECORDS = 30
+_SEEDS = 2**31 - 1
+
+
+class Trainable(Protocol):
+    """A network that brings its problem, as those of `tj.models` do: outputs for predictions, a loss for training."""
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+
+    @property
+    def outputs(self) -> int:
+        """Numbers the model gives per input: 1, or one per class."""
+
+    def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
+        """Outputs (m, outputs) of the model `theta` (dim,) on inputs (m, n_features)."""
+
+    def problem(self, x: Any, y: Any, loss: str) -> Problem:
+        """The loss, "cross-entropy" or "squared", on inputs (N, n_features) and labels (N,)."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
+    """An ensemble of networks on a path, trained without gradients; see its two subclasses."""
+
+    hidden_layer_sizes: tuple[int, ...] = (HIDDEN,)
+    activation: str = ACTIVATION
+    model: Trainable | Callable[[int, int], Trainable] | None = None
+    tau: int = TAU
+    chains: int = 1
+    budget: float | None = None
+    s: float | None = None
+    tolerance: float | None = Penalty.tolerance
+    sigma: float | None = None
+    prior: float | str | None = "auto"
+    warm_start: bool = False
+    random_state: int | np.random.RandomState | None = None
+    verbose: bool = False
+
+    _loss: ClassVar[str]
+
+    def inputs(self, X: Any) -> np.ndarray:
+        """Inputs (n, n_features) on the scale of the training data, as `ensemble_` takes them."""
+        check_is_fitted(self)
+        return self._scaled(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def _scaled(self, x: np.ndarray) -> np.ndarray:
+        return standardised(x, self.mean_, self.scale_).astype(np.float32)
+
+    def _fitted(self, x: np.ndarray, y: np.ndarray, outputs: int) -> Self:
+        """Trained on inputs (N, n_features) as they are and labels (N,) as the loss takes them."""
+        path_length(self.tau)
+        integer("chains", self.chains, 1, "use 1 or more independent paths")
+        begin = self._path_of_before(x.shape[1], outputs)
+        if begin is None:
+            mean, std = np.array([moments(column) for column in x.T]).T
+            # What has never varied says nothing: a weight for it would stay as random as it was.
+            self.mean_, self.scale_ = mean, np.where(std > 0, std, np.inf)
+        network, scaled = self._network(x.shape[1], outputs), self._scaled(x)
+        problem = network.problem(scaled, y, self._loss)
+        seed = int(check_random_state(self.random_state).randint(_SEEDS))
+        run = self._trained(network, problem, scaled, y, EVOLUTION if begin is None else begin, seed)
+        self.path_ = run.paths
+        self.ensemble_ = Ensemble(network, np.concatenate(run.paths))
+        found = run.summary()
+        self.n_iter_, self.s_, self.loss_ = run.epochs, float(run.s[0]), float(found["loss"])
+        self.tilt_error_ = 0.0 if run.settings.acceptance.takes_all_data else float(found["tilt_error"])
+        return self
+
+    @abstractmethod
+    def _trained(
+        self, network: Trainable, problem: Problem, x: np.ndarray, y: np.ndarray, start: Any, seed: int
+    ) -> Run:
+        """The last run on the data of `problem`, which are the inputs `x` and labels `y`."""
+
+    def _run(self, problem: Problem, s: float, budget: float, start: Any, seed: int) -> Run:
+        return train(
+            problem,
+            self.tau,
+            budget,
+            s,
+            start=start,
+            chains=self.chains,
+            sigma=self.sigma,
+            prior=usual_prior(problem) if self.prior == "auto" else self.prior,
+            seed=seed,
+            acceptance=self._acceptance(problem.size),
+            records=_RECORDS,
+            progress=bool(self.verbose),
+        )
+
+    def _pairs(self, size: int) -> float:
+        usual = min(max(PAIRS, PAIRS_PER_EXAMPLE * common_size(size)), MOST_PAIRS) * self.chains
+        return usual if self.budget is None else self.budget
+
+    def _acceptance(self, size: int) -> AcceptanceTest:
+        if size <= FEW:
+            return Metropolis()
+        return Penalty(usual_chunk(size, self.chains * self.tau), tolerance=self.tolerance, pool=True)
+
+    def _network(self, inputs: int, outputs: int) -> Trainable:
+        """The network asked for, if it has as many outputs as there must be."""
+        if self.model is None:
+            return mlp((inputs, *self.hidden_layer_sizes, outputs), self.activation)
+        is_made = not hasattr(self.model, "apply") and callable(self.model)
+        network: Any = self.model(inputs, outputs) if is_made else self.model  # type: ignore[operator]
+        wanted = ("dim", "outputs", "apply", "problem")
+        missing = [name for name in wanted if not hasattr(network, name)]
+        require(
+            not missing,
+            f"model must have {', '.join(wanted)}, got {network!r} without {', '.join(missing)}; try tj.models.mlp, or "
+            "a function of the numbers of inputs and outputs that makes one.",
+        )
+        require(
+            network.outputs == outputs,
+            f"model must have {outputs} outputs for these labels, got {network.outputs}; give a function of the "
+            "numbers of inputs and outputs that makes one.",
+        )
+        return network  # type: ignore[no-any-return]
+
+    def _path_of_before(self, inputs: int, outputs: int) -> np.ndarray | None:
+        """The path of the last fit, to go on from; None where there is none, or none is wanted."""
+        if not (self.warm_start and hasattr(self, "path_")):
+            return None
+        before, now = self.path_.shape, (self.chains, self.tau, self._network(inputs, outputs).dim)
+        require(
+            before == now and len(self.mean_) == inputs and self.ensemble_.model.outputs == outputs,
+            f"warm_start must go on with paths of the same shape, (chains, tau, parameters) = {now}, got {before} from "
+            "the last fit; keep features, classes and network, or set warm_start=False.",
+        )
+        return np.asarray(self.path_)
+
+
+def usual_prior(problem: Problem) -> float | None:
+    """The width of the law of first models that suits a problem, but no wider than its random parameters are.
+
+    Networks of many inputs have small weights, and would otherwise be free to fit what is noise.
+    """
+    if problem.prior is None or problem.spread is None or not problem.spread.any():
+        return problem.prior
+    spread = problem.spread[problem.spread > 0]
+    return min(problem.prior, float(np.sqrt(np.mean(np.square(spread)))))

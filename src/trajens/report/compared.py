@@ -1,0 +1,99 @@
+"""Several runs side by side: what differs between them, their scores, and their curves in one chart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from trajens.report import history, numerals, quality
+from trajens.report.chart import Series
+from trajens.report.html import Markup, joined, left_out, panel, section, table, tag
+from trajens.report.scores import scores_of
+from trajens.report.seen import Seen
+from trajens.report.settings import settings
+from trajens.report.verdicts import mark, sentence
+
+_ALWAYS = ("tilt, s", "epochs", "time")
+"""Settings that are shown even where they are all the same."""
+
+
+def comparison(several: Sequence[Seen]) -> Markup:
+    """All sections of a page on several runs."""
+    names = [seen.name for seen in several]
+    return joined(
+        [
+            section("verdict", "Verdict", _verdicts(several, names)),
+            section("scores", "Scores", _scores(several, names)),
+            section("run", "What differs", _differences(several, names)),
+            section("course", "How they went", tag("div", *_curves(several), class_="panels")),
+        ]
+    )
+
+
+def _verdicts(several: Sequence[Seen], names: list[str]) -> Markup:
+    of_each = [{judgement.name: judgement for judgement in seen.judgements} for seen in several]
+    rows = []
+    for name in dict.fromkeys(name for found in of_each for name in found):
+        cells = [
+            tag("span", mark(found[name]), tag("span", sentence(found[name]), class_="small")) if name in found else ""
+            for found in of_each
+        ]
+        rows.append((name, *cells))
+    return table(rows, ["", *names], "Verdicts of all runs")
+
+
+def _scores(several: Sequence[Seen], names: list[str]) -> Markup:
+    def of_records(words: str, told: Callable[[dict[str, Any]], str]) -> tuple[str, ...]:
+        return (words, *("not yet" if seen.summary is None else told(seen.summary) for seen in several))
+
+    rows: list[tuple[Any, ...]] = [
+        of_records("loss per model", lambda found: numerals.with_error(found["loss"], found["loss_stderr"])),
+        of_records("acceptance", lambda found: numerals.percent(found["acceptance"])),
+        of_records("mean batch", lambda found: numerals.number(found["batch_size"])),
+    ]
+    of_each = [{} if seen.trial is None else {s.words: text for s, text in scores_of(seen.trial)} for seen in several]
+    for words in dict.fromkeys(words for found in of_each for words in found):
+        rows.append((words, *(found.get(words, "") for found in of_each)))
+    where = ["not tried" if seen.trial is None else seen.trial.where for seen in several]
+    rows.append(("tried on", *where))
+    return table(rows, ["", *names], "Scores of all runs")
+
+
+def _differences(several: Sequence[Seen], names: list[str]) -> Markup:
+    of_each = [settings(seen.stored, seen.case) for seen in several]
+    rows = []
+    for name in dict.fromkeys(name for found in of_each for name in found):
+        values = [found.get(name, "") for found in of_each]
+        if len(set(values)) > 1 or name in _ALWAYS:
+            rows.append((name, *values))
+    return table(rows, ["", *names], "Settings that differ")
+
+
+def _curves(several: Sequence[Seen]) -> list[Markup]:
+    begun = [seen for seen in several if seen.case.records]
+    if not begun:
+        return [left_out("loss", "Loss", "None of the runs has a record yet.")]
+    found = []
+    for name, title, y_label, look_for in (
+        ("loss", "Loss per model", "loss", "Mean over chains. Compare where curves end, not how soon they fall."),
+        ("acceptance", "Acceptance", "accepted", "Mean over chains; between a tenth and nine tenths is sensible."),
+        ("batch_size", "Batch size", "examples per decision", "What a decision costs. Smaller is cheaper."),
+        ("s", "Tilt s", "s (per unit of mean loss)", "Losses of runs that end at different s are of different laws."),
+        ("weight_rms", "Size of the weights", "root mean square", "A curve that grows and grows has no equilibrium."),
+    ):
+        series = [_mean(seen, name, k) for k, seen in enumerate(begun)]
+        chart = history.over_epochs(None, title, y_label, series, is_share=name == "acceptance")
+        found.append(panel(name.replace("_", "-"), title, chart, look_for))
+    for is_classes in (True, False):
+        alike = [(s.name, s.trial) for s in several if s.trial is not None and (s.trial.said is not None) is is_classes]
+        if alike:
+            found.append(quality.by_members(alike, is_compared=True))
+    return found
+
+
+def _mean(seen: Seen, name: str, look: int) -> Series:
+    records = seen.case.records
+    values = records[name].astype(float)
+    return Series(seen.name, records["epoch"][0].astype(float), np.asarray(values.mean(0)), look=look)

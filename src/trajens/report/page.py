@@ -1,0 +1,132 @@
+"""The page itself: the verdict first, then what was run, how it went, and what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+import numpy as np
+
+from trajens.report import history, numerals, quality
+from trajens.report.compared import comparison
+from trajens.report.doubts import doubts
+from trajens.report.html import Markup, joined, section, tag
+from trajens.report.scores import scores_of
+from trajens.report.seen import Seen
+from trajens.report.settings import listed, loss_unit
+from trajens.report.verdicts import headline, verdicts
+from trajens.storage.stored import summary_of
+from trajens.verdict import audited_error
+from trajens.version import __version__
+
+
+def page(several: Sequence[Seen], renewed_every: float | None = None) -> str:
+    """One page about a run, or about several side by side; nothing in it is loaded from elsewhere.
+
+    Parameters
+    ----------
+    several : sequence of Seen
+    renewed_every : float, optional
+        Seconds after which the page loads itself again; for one that is renewed while a run goes on.
+    """
+    is_one = len(several) == 1
+    title = several[0].name if is_one else f"{len(several)} runs compared"
+    body = _sections(several[0]) if is_one else comparison(several)
+    lead = headline(several[0].judgements) if is_one else ", ".join(seen.name for seen in several)
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="generator", content=f"trajens {__version__}"),
+        Markup("") if renewed_every is None else tag("meta", http_equiv="refresh", content=f"{renewed_every:.0f}"),
+        tag("title", f"{title}: trajens report"),
+        tag("style", Markup(_resource("page.css"))),
+    )
+    top = tag("header", tag("p", "trajens report", class_="kind"), tag("h1", title), tag("p", lead, class_="lead"))
+    if renewed_every is not None:
+        top = joined([top, tag("p", f"Under way: renewed every {renewed_every:.0f} s.", class_="live")])
+    foot = tag("footer", tag("p", f"Made by trajens {__version__} from the directory of the run alone."))
+    tip = tag("div", id="tip", role="status", aria_live="off")
+    script = tag("script", Markup(_resource("page.js")))
+    document = tag("html", head, tag("body", top, tag("main", body), foot, tip, script), lang="en")
+    return f"<!DOCTYPE html>\n{document}\n"
+
+
+def _sections(seen: Seen) -> Markup:
+    """All of a page on one run."""
+    examples = seen.stored.identity.get("examples")
+    parts = [
+        section("verdict", "Verdict", verdicts(seen.judgements)),
+        section("scores", "At a glance", *_glance(seen)),
+        section("run", "What was run", listed(seen.stored, seen.case)),
+        section(
+            "course",
+            "How it went",
+            tag("div", *history.panels(seen.case, examples, loss_unit(seen.stored)), class_="panels"),
+        ),
+    ]
+    if seen.trial is not None:
+        panels = [*quality.panels(seen.trial), *doubts(seen.trial)]
+        parts.append(section("quality", "What came out", _tried(seen), tag("div", *panels, class_="panels")))
+    else:
+        parts.append(section("quality", "What came out", tag("p", seen.why, class_="why")))
+    return joined(parts)
+
+
+def _tried(seen: Seen) -> Markup:
+    """On what the ensemble was tried."""
+    assert seen.trial is not None
+    models = "1 model" if seen.trial.models == 1 else f"{seen.trial.models:,} models"
+    words = f"{models}, tried on {seen.trial.where}."
+    if not seen.trial.is_fresh:
+        words += " They were trained on these: on others they will be worse. Use --data FILE for data kept aside."
+    return tag("p", words, class_="where" if seen.trial.is_fresh else "where trained")
+
+
+def _glance(seen: Seen) -> list[Markup]:
+    """The numbers that one asks for first."""
+    tiles = []
+    if seen.trial is not None:
+        tiles = [_tile(score.words, text, score.meaning) for score, text in scores_of(seen.trial)]
+    if seen.summary is not None:
+        found = seen.summary
+        tiles += _losses(seen)
+        if not seen.case.is_exact:
+            text = audited_error(found).replace("% +- ", " ±\u00a0").replace("%", "\u00a0%")
+            tiles.append(_tile("audited error of s", text, "the run samples s (1 + error)"))
+    if not tiles:
+        return [tag("p", "There is nothing to say before a record after burn-in.", class_="why")]
+    where = Markup("") if seen.trial is None else _tried(seen)
+    return [where, tag("div", *tiles, class_="tiles")]
+
+
+def _losses(seen: Seen) -> list[Markup]:
+    """The loss, of chains of one s each, where these are few."""
+    case = seen.case
+    s = case.records["s"][:, -1]
+    values = np.unique(s)
+    several = [(f", s = {value:.4g}", np.flatnonzero(s == value)) for value in values]
+    if not 1 < len(values) <= history.LINES:
+        several = [("", np.arange(len(s)))]
+    tiles = []
+    for words, chains in several:
+        found = summary_of(case.records, case.burn_in, case.epochs, seen.stored.seconds, chains)
+        text = numerals.with_error(found["loss"], found["loss_stderr"])
+        error = "mean after burn-in, standard error over chains" if len(chains) > 1 else "mean after burn-in"
+        tiles.append(_tile(f"loss per model{words}", text, error))
+    return tiles
+
+
+def _tile(name: str, value: str, meaning: str) -> Markup:
+    return tag(
+        "div",
+        tag("p", name, class_="name"),
+        tag("p", value, class_="value"),
+        tag("p", meaning, class_="small"),
+        class_="tile",
+    )
+
+
+def _resource(name: str) -> str:
+    return files("trajens.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,126 @@
+"""What was run, and with what: of a run at rest, in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trajens.report import numerals
+from trajens.report.html import Markup, table, tag
+from trajens.storage.stored import StoredRun
+from trajens.verdict import Case
+
+_UNITS = {"CrossEntropy": "nats per example", "Squared": "half the squared error"}
+_SHOWN = 2000
+"""Characters of an option at most; how a wide table was read may have millions."""
+
+
+def loss_unit(stored: StoredRun) -> str:
+    """The unit of the loss; that of a loss of one's own is not known."""
+    return _UNITS.get(str(stored.identity.get("loss")).split("(")[0], "units of the loss")
+
+
+def settings(stored: StoredRun, case: Case) -> dict[str, str]:
+    """What a run was made with, by name."""
+    known, config = stored.identity, stored.config or {}
+    last = {name: values[:, -1] for name, values in case.records.items()}
+    problem = config.get("problem")
+    sessions = stored.sessions
+    machine = sessions[-1] if sessions else {}
+    found: dict[str, str | None] = {
+        "problem": None if problem is None else Path(str(problem)).name,
+        "data": f"{known['examples']:,} examples" if "examples" in known else None,
+        "model": _model(known.get("model"), known.get("parameters")),
+        "loss": _name(known.get("loss")),
+        "models in a path, tau": _text(known.get("tau")),
+        "step between models, sigma": _text(known.get("sigma")),
+        "tilt, s": _tilts(last.get("s")),
+        "law of the first model (prior)": _prior(known.get("prior")),
+        "acceptance test": _text(known.get("acceptance")),
+        "moves": _text(known.get("move")),
+        "order of updates": _text(known.get("scan")),
+        "examples drawn": "by their losses" if known.get("scores") else "alike",
+        "start": _text(config.get("start")),
+        "budget": None if case.pairs is None else f"{case.pairs:.3g} pairs of losses per chain",
+        "chains": _text(known.get("chains")),
+        "seed": _text(known.get("seed")),
+        "epochs": f"{case.epochs:,}",
+        "burn-in": "not over yet" if case.burn_in > case.epochs else f"{case.burn_in:,} epochs",
+        "records": f"{case.records['epoch'].shape[1]:,}" if case.records else "none yet",
+        "time": numerals.duration(stored.seconds),
+        "data used": _used(last),
+        "trajens, JAX, Python": ", ".join(
+            str(machine[name]) for name in ("trajens", "jax", "python") if name in machine
+        ),
+        "machine": ", ".join(str(machine[name]) for name in ("system", "loss_kernel") if name in machine),
+        "started": _moment(sessions[0].get("started")) if sessions else None,
+        "sessions": str(len(sessions)) if len(sessions) > 1 else None,
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def listed(stored: StoredRun, case: Case) -> Markup:
+    """The same as a table, and all options as they were resolved."""
+    rows = list(settings(stored, case).items())
+    half = -(-len(rows) // 2)
+    halves = (rows[:half], "What was run"), (rows[half:], "What was run, continued")
+    parts = [tag("div", *(table(some, label=label) for some, label in halves), class_="facts")]
+    if stored.config:
+        lines = "\n".join(
+            f"{name} = {_cut(json.dumps(value, ensure_ascii=False))}" for name, value in stored.config.items()
+        )
+        parts.append(tag("details", tag("summary", "All options"), tag("pre", lines)))
+    return tag("div", *parts)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} … ({len(text):,} characters)"
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    return numerals.number(value) if isinstance(value, float) else _cut(str(value))
+
+
+def _moment(text: Any) -> str | None:
+    """A time in universal time, as one reads it."""
+    return None if text is None else str(text).replace("T", " ").replace("+00:00", " UTC")
+
+
+def _name(value: Any) -> str | None:
+    return None if value is None else _cut(str(value).split("(")[0])
+
+
+def _model(description: dict[str, Any] | None, parameters: int | None) -> str | None:
+    size = "" if parameters is None else f"{parameters:,} parameters"
+    if description is None:
+        return f"of one's own, {size}" if size else None
+    words = [str(description.get("model", "network"))]
+    if "sizes" in description:
+        words.append("-".join(map(str, description["sizes"])))
+    if "activation" in description:
+        words.append(str(description["activation"]))
+    return f"{' '.join(words)}, {size}"
+
+
+def _prior(prior: Any) -> str:
+    return "flat" if prior is None else f"normal, standard deviation {prior:g}"
+
+
+def _tilts(s: np.ndarray | None) -> str | None:
+    if s is None:
+        return None
+    values = list(dict.fromkeys(f"{value:.4g}" for value in s.tolist()))
+    return ", ".join(values[:8]) + (f", … ({len(values)} values)" if len(values) > 8 else "") + " at the last record"
+
+
+def _used(last: dict[str, np.ndarray]) -> str | None:
+    if "data_used" not in last:
+        return None
+    kinds = (("data_used", "to decide"), ("data_measured", "to measure the loss"), ("data_audited", "to audit"))
+    parts = [f"{float(last[name].sum()):.3g} {words}" for name, words in kinds if name in last]
+    return f"{', '.join(parts)} (examples times models)"
