@@ -5,7 +5,7 @@ import re
 import pytest
 
 from trajens.errors import InputError
-from trajens.experiments import resolve
+from trajens.experiments import experiment, resolve
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.names import name_of
 from trajens.sweeps.plan import Plan
@@ -147,3 +147,43 @@ def test_a_damaged_plan_is_refused(tmp_path):
         directory.options()
     with pytest.raises(InputError, match="must be that of a sweep, got"):
         SweepDirectory(tmp_path / "b").options()
+
+
+def test_seeds_and_tilts_of_the_grid_become_chains_of_one_run():
+    tables = {"options": SMALL, "grid": {"tau": [2, 4], "s": [5, 10.5], "seed": [1, 2, 3]}}
+    together = Plan.of({**tables, "together": ["seed", "s"]})
+    assert [run.name for run in together.runs] == ["s=5+10.5,seed=1+2+3,tau=2", "s=5+10.5,seed=1+2+3,tau=4"]
+    assert together.runs[0].config.seed == [1, 2, 3]
+    assert len(Plan.of({**tables, "together": ["seed"]}).runs) == 4
+    assert len(Plan.of(tables).runs) == 12
+
+
+@pytest.mark.parametrize(
+    ("together", "grid", "sentence"),
+    [
+        ("seed", {"seed": [1, 2]}, "together must be a list of s and seed, as far as the grid has them, got 'seed'"),
+        (["tau"], {"tau": [1, 2]}, "together must be a list of s and seed"),
+        (["s"], {"seed": [1, 2]}, "as far as the grid has them, got ['s']"),
+        (["s"], {"s": ["60:1000", 5]}, "s must be numbers in the grid to be chains together"),
+        (["seed"], {"seed": [1, 1]}, "seed must be a whole number or several that differ, got [1, 1]"),
+    ],
+)
+def test_what_cannot_be_chains_together_is_refused(together, grid, sentence):
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        Plan.of({"options": SMALL, "grid": grid, "together": together})
+
+
+def test_data_are_checked_and_read_once(tmp_path, monkeypatch):
+    read = []
+    learn = experiment.datasets.learn
+    monkeypatch.setattr(experiment.datasets, "learn", lambda *arguments: read.append(arguments) or learn(*arguments))
+    rows = "\n".join(f"{i},{i % 3},{i % 2}" for i in range(40))
+    (tmp_path / "a.csv").write_text(f"x,y,z\n{rows}\n")
+    options = {"problem": str(tmp_path / "a.csv"), "epochs": 100, "model": "linear"}
+    Plan.of({"options": options, "grid": {"tau": [2, 4], "label": ["y", "z"], "seed": [1, 2]}})
+    assert len(read) == 2
+    with pytest.raises(InputError) as refusal:
+        Plan.of({"options": options, "grid": {"label": ["y", "w"], "chunk": [10, 50]}})
+    assert "got 3 of 4" in str(refusal.value)
+    assert "label = 'y', chunk = 50: chunk" in str(refusal.value)
+    assert "without 'w'; name it with --label" in str(refusal.value)

@@ -146,7 +146,7 @@ def sample(
     target: Target,
     epochs: int,
     chains: int = Settings.chains,
-    seed: int = Settings.seed,
+    seed: int | Sequence[int] = Settings.seed,
     burn_in: int | None = None,
     move: Proposer | None = None,
     acceptance: AcceptanceTest | None = None,
@@ -173,7 +173,8 @@ def sample(
         Proposals per chain, burn-in included.
     chains : int
         Independent chains; they run in one compiled program, spread over the devices JAX sees.
-    seed : int in 0..2**32 - 1
+    seed : int in 0..2**32 - 1, or one for every chain
+        See `Settings`; chains of one seed are those of a run with that seed.
     burn_in : int, optional
         Epochs left out of `Run.summary`; default a fifth, or as long as a schedule of s needs to settle. Tests that
         adapt do so until then; with 0 they adapt throughout.

@@ -80,6 +80,17 @@ def tilts(s: Any) -> tuple[list[float], tuple[float, float] | None]:
     return values, None
 
 
+def seeds(name: str, value: Any) -> int | list[int]:
+    """A whole number, or several as a list or "1,2,3"; chains for each of them."""
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    found = [whole(name, part) for part in parts]
+    require(
+        0 < len(found) == len(set(found)),
+        f"{name} must be a whole number or several that differ, got {value!r}; try 1 or 1,2,3.",
+    )
+    return found[0] if len(found) == 1 else found
+
+
 def grouped(s: Any, chains: int) -> list[tuple[float | None, np.ndarray]]:
     """Every value of s and its chains, of all `chains`; None where the run chooses it, the last of an annealing."""
     values, annealing = ([None], None) if s is None else tilts(s)

@@ -295,4 +295,4 @@ def _groups(s: np.ndarray) -> list[np.ndarray]:
 
 
 def _generator(sampler: Sampler, epoch: int) -> np.random.Generator:
-    return np.random.default_rng([_SEED, sampler.settings.seed, epoch])
+    return np.random.default_rng([_SEED, *np.unique(sampler.settings.seed), epoch])

@@ -11,14 +11,15 @@
     sigma = 0.1
 
 A run is what ``trajens train`` makes of its options, bit for bit. Chains of one run share a process and a program: a
-list of s in `options` or in a row (or within a list of the grid) is one run with `chains` for every s, as
-``--s 5,10,20 --chains 6`` is, and that run is the unit: its chains have the random numbers of their places in it, and
-are others than those of runs with one s each.
+list of s or of seeds in `options` or in a row (or within a list of the grid) is one run with `chains` for each, as
+``--s 5,10,20 --seed 1,2`` is. ``together = ["s", "seed"]`` before the tables makes such lists of what the grid has of
+them: one compilation, one GPU.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import product
@@ -26,8 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trajens.errors import InputError, require
-from trajens.experiments import Config, resolve
-from trajens.experiments.checking import require_sound
+from trajens.experiments import Config, Experiment, resolve
 from trajens.experiments.kinds import tilts
 from trajens.experiments.options import OPTIONS
 from trajens.experiments.resolving import renamed
@@ -36,6 +36,11 @@ from trajens.sweeps.names import name_of
 
 MAX_RUNS = 10_000
 _TABLES = ("options", "grid", "list")
+_TOGETHER = "together"
+_CHAINS = ("s", "seed")
+"""Options of which chains of one run may have their own."""
+_KEPT = 2
+"""Networks, with their data, that are kept while a plan is checked."""
 _SHOWN = 20
 """Bad settings that are told of, at most."""
 
@@ -78,9 +83,10 @@ def _runs(tables: dict[str, Any]) -> tuple[Planned, ...]:
     refused: list[str] = []
     by_text: dict[str, str] = {}
     by_name: dict[str, str] = {}
+    known: deque[Experiment] = deque(maxlen=_KEPT)
     for own, options in settings:
         try:
-            run = _planned(own, options)
+            run = _planned(own, options, known)
         except InputError as error:
             refused.append(f"{_shown(own)}: {error}")
             continue
@@ -101,14 +107,18 @@ def _runs(tables: dict[str, Any]) -> tuple[Planned, ...]:
     return tuple(runs)
 
 
-def _planned(own: dict[str, Any], options: dict[str, Any]) -> Planned:
+def _planned(own: dict[str, Any], options: dict[str, Any], known: deque[Experiment]) -> Planned:
+    """A run that would be accepted; data and networks of those that are `known` are not read or made again."""
     config = resolve(options)
-    require_sound(config)
     require(
         config.minutes is None,
         f"minutes must be left out of a sweep, whose runs must be the same when they are done again, got "
         f"{config.minutes}; give a budget.",
     )
+    experiment = Experiment(config, known)
+    experiment.check()
+    if not any(experiment.problem is other.problem for other in known):
+        known.append(experiment)
     return Planned(name_of({key: OPTIONS[key].kind(key, value) for key, value in own.items()}), config)
 
 
@@ -119,7 +129,7 @@ def _meant(config: Config) -> str:
 
 def _settings(tables: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """What is a run's own, and all its options."""
-    unknown = [name for name in tables if name not in _TABLES]
+    unknown = [name for name in tables if name not in (*_TABLES, _TOGETHER)]
     require(
         not unknown,
         f"a plan must have the tables {', '.join(_TABLES)}, got {', '.join(map(repr, unknown))}; options of all runs "
@@ -142,6 +152,7 @@ def _settings(tables: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str
                 not any(name in other for other in others),
                 f"{name} must stand in one table of a plan, got it in grid and in {place}; leave it out of one.",
             )
+    grid |= _joined(tables.get(_TOGETHER, []), grid)
     count = len(rows) * math.prod(len(values) for values in grid.values())
     require(
         count <= MAX_RUNS,
@@ -151,6 +162,22 @@ def _settings(tables: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str
         for values in product(*grid.values()):
             own = {**row, **dict(zip(grid, values, strict=True))}
             yield own, {**common, **own}
+
+
+def _joined(together: Any, grid: dict[str, Any]) -> dict[str, Any]:
+    """Lists of the grid that become one value each, for the chains of one run."""
+    require(
+        isinstance(together, list) and set(together) <= {*_CHAINS} & {*grid},
+        f"together must be a list of {' and '.join(_CHAINS)}, as far as the grid has them, got {together!r}; leave out "
+        "what it does not have.",
+    )
+    for name in together:
+        require(
+            all(isinstance(value, (int, float)) for value in grid[name]),
+            f"{name} must be numbers in the grid to be chains together, got {grid[name]!r}; leave {name} out of "
+            "together.",
+        )
+    return {name: [grid[name]] for name in together}
 
 
 def _table(name: str, given: Any) -> dict[str, Any]:
