@@ -153,6 +153,7 @@ def test_workers_share_the_cores_or_the_gpus(monkeypatch):
     assert [place["TRAJENS_CORES"] for place in local.places(2)] == ["0,1", "2,3,6"]
     assert [place["TRAJENS_CORES"] for place in local.places()] == ["0", "1", "2", "3", "6"]
     assert [place["TRAJENS_CORES"] for place in local.places(6)][-1] == "0"
+    assert [place["TRAJENS_CORES"] for place in local.places(tasks=1)] == ["0,1,2,3,6"]
     monkeypatch.setenv("JAX_PLATFORMS", "cuda,cpu")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3")
     places = local.places(per_gpu=2)

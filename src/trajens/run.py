@@ -174,7 +174,7 @@ def sample(
     chains : int
         Independent chains; they run in one compiled program, spread over the devices JAX sees.
     seed : int in 0..2**32 - 1, or one for every chain
-        See `Settings`; chains of one seed are those of a run with that seed.
+        See `Settings`; chains of one seed have the random numbers of a run with that seed.
     burn_in : int, optional
         Epochs left out of `Run.summary`; default a fifth, or as long as a schedule of s needs to settle. Tests that
         adapt do so until then; with 0 they adapt throughout.

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -130,7 +131,13 @@ app.command()(info)
 def main() -> None:
     """Run the command line on the arguments of this process."""
     warnings.showwarning = _show_warning
-    app(prog_name="trajens")
+    _command()(prog_name="trajens")
+
+
+@cache
+def _command() -> Any:
+    """What Typer makes of the functions, once in a process that runs many commands."""
+    return typer.main.get_command(app)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -39,8 +39,8 @@ class Settings:
     chains : int
         Independent chains; they run in one compiled program, spread over the devices JAX sees.
     seed : int in 0..2**32 - 1, or one for every chain
-        A chain has the random numbers of its seed and of its number among the chains of that seed, so that chains of
-        seeds 1, 1, 2, 2 are those of two runs with two chains each.
+        A chain has the random numbers of its seed and of its number among the chains of that seed: chains of seeds
+        1, 1, 2, 2 have those of two runs with two chains each.
     burn_in : int
         Epochs until which acceptance tests adapt; with 0 they adapt throughout.
     move : Move or Mixture

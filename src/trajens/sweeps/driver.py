@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def sweep(
         outcomes |= {name: Outcome(State.WAITING) for name in left}
         if left:
             told = {"workers": workers, "per_gpu": per_gpu, "scheduler": scheduler, "minutes": minutes, "slurm": slurm}
-            with _engine(engine, directory, told) as carrier:
+            with _engine(engine, directory, len(left), told) as carrier:
                 environment = _shared_programs(directory) if engine == "local" else {}
                 tasks = [Task(str(directory.path), name, environment) for name in left]
                 pending = {task.name: carrier.submit(task) for task in tasks}
@@ -134,7 +134,7 @@ def _wait(
                 outcomes[name] = ended
                 del pending[name]
         if show is not None and time.monotonic() - looked > _LOOK:
-            outcomes |= {name: _seen(directory, name) for name in pending}
+            outcomes |= _seen(directory, pending)
             looked = time.monotonic()
         if asked is None and ((stop is not None and stop()) or not is_ours()):
             asked = time.monotonic()
@@ -147,10 +147,14 @@ def _wait(
             time.sleep(_POLL)
 
 
-def _seen(directory: SweepDirectory, name: str) -> Outcome:
-    """Running or waiting, of one that has not ended."""
-    working = holder(directory.task(name, "lease"))
-    return Outcome(State.WAITING) if working is None else Outcome(State.RUNNING, working)
+def _seen(directory: SweepDirectory, pending: Iterable[str]) -> dict[str, Outcome]:
+    """Running or waiting, of those that have not ended; a folder is read once for all of them."""
+    leased = {file.stem for file in directory.tasks.glob("*.lease")}
+    at_work = {name: holder(directory.task(name, "lease")) for name in pending if name in leased}
+    return {
+        name: Outcome(State.WAITING) if (who := at_work.get(name)) is None else Outcome(State.RUNNING, who)
+        for name in pending
+    }
 
 
 def _ask_to_stop(directory: SweepDirectory, pending: dict[str, Pending]) -> None:
@@ -207,10 +211,10 @@ def _driving(directory: SweepDirectory) -> Iterator[Callable[[], bool]]:
 
 
 @contextlib.contextmanager
-def _engine(engine: Any, directory: SweepDirectory, told: dict[str, Any]) -> Iterator[Engine]:
+def _engine(engine: Any, directory: SweepDirectory, tasks: int, told: dict[str, Any]) -> Iterator[Engine]:
     """One that is made here is closed here."""
     if isinstance(engine, str):
-        with contextlib.closing(engine_named(engine, str(directory.path), **told)) as made:
+        with contextlib.closing(engine_named(engine, str(directory.path), tasks, **told)) as made:
             yield made
     elif hasattr(engine, "scheduler_info"):
         from trajens.sweeps.engines.dask import DaskEngine

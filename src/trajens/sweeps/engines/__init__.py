@@ -17,22 +17,22 @@ ENGINES: dict[str, tuple[str, ...]] = {
 __all__ = ["ENGINES", "Engine", "Pending", "engine_named"]
 
 
-def engine_named(name: str, path: str, **told: Any) -> Engine:
-    """An engine by its name, for the sweep at `path`; what it is made of is loaded here and not before."""
+def engine_named(name: str, path: str, tasks: int, **told: Any) -> Engine:
+    """An engine by its name, for so many tasks of the sweep at `path`; what it needs is loaded here, not before."""
     choice("engine", name, ENGINES)
     told = {key: value for key, value in told.items() if value is not None}
     for key, value in told.items():
         require(key in ENGINES[name], f"{key} must be left out with the engine {name}, got {value!r}; leave it out.")
     extra = "slurm" if name == "slurm" else "dask"
     try:
-        return _made(name, path, told)
+        return _made(name, path, tasks, told)
     except ImportError as error:
         raise InputError(
             f"the engine {name} needs the extra {extra}, got {error}; install it with: pip install 'trajens[{extra}]'"
         ) from None
 
 
-def _made(name: str, path: str, told: dict[str, Any]) -> Engine:
+def _made(name: str, path: str, tasks: int, told: dict[str, Any]) -> Engine:
     if name == "slurm":
         from trajens.sweeps.engines.slurm import SlurmEngine
 
@@ -41,6 +41,6 @@ def _made(name: str, path: str, told: dict[str, Any]) -> Engine:
     from trajens.sweeps.engines.local import LocalEngine
 
     if name == "local":
-        return LocalEngine(**told)
+        return LocalEngine(tasks=tasks, **told)
     require("scheduler" in told, "scheduler must be the address of a Dask scheduler, got none; try tcp://host:8786.")
     return DaskEngine(told["scheduler"])

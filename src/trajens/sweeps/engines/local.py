@@ -37,13 +37,17 @@ class LocalEngine(DaskEngine):
         Runs at the same time; default one for every core, or for every place on a GPU.
     per_gpu : int
         Runs that share a GPU.
+    tasks : int, optional
+        No more workers than these, so that few runs have more cores each.
     """
 
-    def __init__(self, workers: int | None = None, per_gpu: int = 1):
-        environments = places(workers, per_gpu)
+    def __init__(self, workers: int | None = None, per_gpu: int = 1, tasks: int | None = None):
+        environments = places(workers, per_gpu, tasks)
         with dask.config.set({"distributed.scheduler.allowed-failures": _DEATHS}):
+            # Dask has a server for its own numbers even without a dashboard: on any port that is free.
+            quiet = {**_HERE, "port": 0, "dashboard": False, "dashboard_address": f"{_HERE['host']}:0"}
             self._cluster = SpecCluster(
-                scheduler={"cls": Scheduler, "options": {**_HERE, "port": 0, "dashboard": False}},
+                scheduler={"cls": Scheduler, "options": quiet},
                 workers={number: _worker(environment) for number, environment in enumerate(environments)},
                 silence_logs=logging.ERROR,
             )
@@ -56,11 +60,12 @@ class LocalEngine(DaskEngine):
         self._cluster.close()
 
 
-def places(workers: int | None = None, per_gpu: int = 1) -> list[dict[str, str]]:
+def places(workers: int | None = None, per_gpu: int = 1, tasks: int | None = None) -> list[dict[str, str]]:
     """The variables of every worker: its GPU and its share of it, or its cores, and its memory."""
     per_gpu = integer("per_gpu", per_gpu, 1, "use 1, or more for small runs", 64)
     cores, gpus = _cores(), _gpus()
     usual = len(gpus) * per_gpu if gpus else len(cores)
+    usual = usual if tasks is None else min(usual, tasks)
     count = integer("workers", usual if workers is None else workers, 1, f"there are {len(cores)} cores", 4096)
     memory = {MEMORY: str(int(_MOST_MEMORY * _total_memory() / count))}
     if gpus:
