@@ -20,6 +20,7 @@ from trajens.sweeps import sweep
 from trajens.sweeps.engines import ENGINES
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.looks import outcomes_of, rows_of, table_of
+from trajens.sweeps.parquet import parquet_of
 
 _RUN = "run"
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a sweep.", show_default=False)]
@@ -104,13 +105,15 @@ def status(directory: _Directory) -> None:
 def gather(
     directory: _Directory,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV file; default stdout.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE", help=".csv or .parquet; default CSV on stdout.", show_default=False),
     ] = None,
 ) -> None:
     """One table: a row for every run, or for every s of one, with what varies and its summary."""
-    require(out is None or out.suffix == ".csv", f"out must be a .csv file, got '{out}'; give it that ending.")
-    text = table_of(rows_of(SweepDirectory(directory)))
+    is_known = out is None or out.suffix in (".csv", ".parquet")
+    require(is_known, f"out must be a .csv or .parquet file, got '{out}'; give it one of these endings.")
+    rows = rows_of(SweepDirectory(directory))
     if out is None:
-        typer.echo(text, nl=False)
+        typer.echo(table_of(rows), nl=False)
     else:
-        write_atomically(out, text.encode())
+        write_atomically(out, parquet_of(rows) if out.suffix == ".parquet" else table_of(rows).encode())

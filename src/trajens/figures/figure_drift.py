@@ -20,11 +20,11 @@ import trajens as tj
 from trajens.errors import require
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, claim, difference, read_table
-from trajens.figures.digits import Setup, mean_and_error
+from trajens.figures.digits import Setup
 from trajens.figures.frame import Job, Made, figure, table_of
 from trajens.files import write_atomically
 from trajens.progress import SeveralRuns
-from trajens.records import Records
+from trajens.records import Records, mean_and_error
 
 _S = 50.0
 
