@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from trajens.cli.signals import StopOnSignal
 from trajens.cli.streams import say
-from trajens.cli.sweep_table import SweepTable, drawn, spoken
+from trajens.cli.sweep_table import SweepTable, drawn
 from trajens.errors import require
 from trajens.exit_codes import SOME_FAILED, STOPPED
 from trajens.files import write_atomically
@@ -21,6 +21,7 @@ from trajens.sweeps.engines import ENGINES
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.looks import outcomes_of, rows_of, table_of
 from trajens.sweeps.parquet import parquet_of
+from trajens.sweeps.state import spoken
 
 _RUN = "run"
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a sweep.", show_default=False)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections import Counter
 
 from rich.console import Console
 from rich.live import Live
@@ -14,14 +13,13 @@ from rich.table import Table
 
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.looks import reached
-from trajens.sweeps.state import Outcome, State
+from trajens.sweeps.state import ORDER, Outcome, State, spoken
 
 _ROWS, _SECONDS, _LINE_SECONDS = 16, 1.0, 10.0
 _READ = 32
 """Runs at work that are asked how far they have come, at a time."""
 _TOLD = 16
 """Failures that are told as they come, at most; all of them are told at the end."""
-_ORDER = (State.RUNNING, State.FAILED, State.STOPPED, State.WAITING, State.COMPLETE)
 _STYLES = {State.RUNNING: "cyan", State.FAILED: "bold red", State.STOPPED: "yellow", State.COMPLETE: "green"}
 
 
@@ -99,19 +97,12 @@ class SweepTable:
                 self._live.stop()
 
 
-def spoken(outcomes: dict[str, Outcome]) -> str:
-    """``3 of 8 runs complete, 2 running, 1 failed``."""
-    counts = Counter(outcome.state for outcome in outcomes.values())
-    others = (f", {counts[state]} {state}" for state in _ORDER if state is not State.COMPLETE and counts[state])
-    return f"{counts[State.COMPLETE]} of {len(outcomes)} runs complete{''.join(others)}"
-
-
 def drawn(directory: SweepDirectory, outcomes: dict[str, Outcome], most: int) -> Table:
     """At most so many runs: those at work and those that failed first."""
     table = Table(title=f"sweep: {spoken(outcomes)}")
     for heading in ("run", "state", "done", "left", "loss", ""):
         table.add_column(heading, justify="right" if heading in ("done", "left", "loss") else "left")
-    for name in sorted(outcomes, key=lambda name: _ORDER.index(outcomes[name].state))[:most]:
+    for name in sorted(outcomes, key=lambda name: ORDER.index(outcomes[name].state))[:most]:
         outcome = outcomes[name]
         share, loss, left = reached(directory.run(name))
         is_timed = outcome.state is State.RUNNING and not math.isnan(left)

@@ -15,7 +15,7 @@ Scores = list[dict[str, Any]]
 
 
 def kept_scores(stored: StoredRun) -> Scores | None:
-    """The scores of every chain; None where there are none of these paths: whatever else is there counts for nothing."""
+    """The scores of every chain; None where there are none of these paths, whatever else is there."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads((stored.path / _FILE).read_text())
         if kept["epoch"] == stored.epoch and len(kept["chains"]) == stored.chains:

@@ -16,7 +16,8 @@ import numpy as np
 
 from trajens.errors import InputError
 from trajens.experiments.kinds import grouped
-from trajens.records import Records
+from trajens.records import Records, mean_and_error
+from trajens.storage.evaluation import kept_scores
 from trajens.storage.record_file import RecordFile
 from trajens.storage.stored import StoredRun
 from trajens.storage.written import CONFIG, PLAN, read_plan, read_toml
@@ -72,7 +73,7 @@ class Look(NamedTuple):
     s : float or None
         That of the chains; None where the run chooses it.
     summary : dict
-        Averages after burn-in; empty where there are none yet.
+        Averages after burn-in, and the accuracy of the vote where that is kept; empty where there are none yet.
     """
 
     run: str
@@ -151,8 +152,18 @@ def _summaries(run: Path, own: dict[str, Any], outcome: Outcome) -> list[tuple[f
     if outcome.state is not State.WAITING and stored.has_checkpoint:
         # One that is too short yet, or being written; a run that is damaged says so when it is resumed.
         with contextlib.suppress(InputError):
-            return [(s, stored.summary(chains)) for s, chains in grouped(own.get("s"), stored.chains)]
+            groups = grouped(own.get("s"), stored.chains)
+            return [(s, {**stored.summary(chains), **_accuracy(stored, chains)}) for s, chains in groups]
     return [(s, {}) for s, _ in grouped(own.get("s"), 0)]
+
+
+def _accuracy(stored: StoredRun, chains: np.ndarray) -> dict[str, float]:
+    """That of the vote on a test set, where somebody has tried the last paths and kept it."""
+    scores = kept_scores(stored)
+    if scores is None or any("vote_accuracy" not in score for score in scores):
+        return {}
+    value, error = mean_and_error(np.array([scores[chain]["vote_accuracy"] for chain in chains]))
+    return {"vote_accuracy": value, "vote_accuracy_stderr": error}
 
 
 def _shares(run: Path, records: Records) -> np.ndarray:
