@@ -20,7 +20,7 @@ import trajens as tj
 from trajens.datasets import Labelled
 from trajens.ensemble import Ensemble, model_of
 from trajens.errors import require
-from trajens.experiments import Experiment, resolve
+from trajens.experiments import Config, Experiment, resolve
 from trajens.figures.frame import Show
 from trajens.files import storage_errors, write_atomically
 from trajens.records import Records, mean_and_error
@@ -98,10 +98,14 @@ def require_gpu() -> None:
     )
 
 
-def sampled(folder: Path, setup: Setup, progress: bool | Show = False, **options: Any) -> tj.Run:
+def config_of(home: Path, setup: Setup, **options: Any) -> Config:
+    """The options of a run; small digits are kept in `home`."""
+    return resolve(_options(home, setup), options)
+
+
+def sampled(folder: Path, config: Config, progress: bool | Show = False) -> tj.Run:
     """Sample a run into `folder`, go on with one that is there, or leave alone one that is complete."""
-    experiment = Experiment(resolve(_options(folder, setup), options))
-    return experiment.run(out=folder, resume=folder.exists(), progress=progress)
+    return Experiment(config).run(out=folder, resume=folder.exists(), progress=progress)
 
 
 def groups(folder: Path, scores_of_chains: Sequence[dict[str, Any]] = ()) -> list[Group]:
@@ -135,11 +139,11 @@ def test_data(setup: Setup) -> Labelled:
     return Labelled(_averaged(digits.test_x) if setup.is_small else digits.test_x, digits.test_y)
 
 
-def _options(folder: Path, setup: Setup) -> dict[str, Any]:
+def _options(home: Path, setup: Setup) -> dict[str, Any]:
     """The options of ``trajens train`` that all runs share."""
     problem = {"problem": "mnist", "model": "cnn"}
     if setup.is_small:
-        problem = {"problem": str(_small_digits(folder.parent)), "model": "linear"}
+        problem = {"problem": str(_small_digits(home)), "model": "linear"}
     return {
         **problem,
         "sigma": setup.sigma,
