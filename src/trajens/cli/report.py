@@ -90,9 +90,10 @@ def _write_sweep(directory: Path, file: Path, pause: float | None) -> None:
         states = {outcome.state for outcome in found.outcomes.values()}
         # One that failed is tried again by the next driver only.
         is_over = pause is None or states <= ({State.COMPLETE} if is_driven else {State.COMPLETE, State.FAILED})
-        if is_over or found.looks != before:
+        now = [(look.run, look.outcome, look.summary.get("epochs")) for look in found.looks]
+        if is_over or now != before:
             write_with_folder(file, sweep_page(found, file.parent, None if is_over else pause).encode())
-            before = found.looks
+            before = now
         if is_over or pause is None:
             return
         time.sleep(pause)

@@ -150,7 +150,8 @@ def _curve(x: Axis, cells: Cells, other: tuple[Any, ...], label: str, look: int)
 def over(x: Axis, series: Sequence[Series], points: Sequence[Measured], quantity: Quantity, title: str) -> Markup:
     """A chart over the values of an option, with room for all `points`."""
     values = np.array([point.value for point in points])
-    ends = [np.array([point.value + sign * np.nan_to_num(point.error) for point in points]) for sign in (-1, 1)]
+    errors = np.nan_to_num(np.array([point.error for point in points]))
+    ends = values - errors, values + errors
     holds = (0.0,) if quantity.key == "tilt_error" else ()
     is_log = not quantity.is_share and is_logarithmic(values) and bool((ends[0] > 0).all())
     labels = dict(zip(_places(x).tolist(), x.labels, strict=True))
