@@ -95,7 +95,7 @@ def _states(seen: SweepSeen) -> list[Markup]:
 
 
 _MEANINGS = {
-    State.COMPLETE: "done, and never done again",
+    State.COMPLETE: "nothing is left to do",
     State.RUNNING: "a process works on them",
     State.STOPPED: "begun; the same command goes on",
     State.WAITING: "not begun",
