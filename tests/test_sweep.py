@@ -200,6 +200,16 @@ def test_rows_have_what_varies_and_the_summary_of_every_s(swept):
     assert "tau" not in rows[0]
 
 
+def test_an_option_is_no_number_of_the_same_name(tmp_path):
+    directory = SweepDirectory(tmp_path / "a")
+    directory.begin()
+    plan = Plan.of({"options": SMALL, "grid": {"acceptance": ["penalty", "paper"]}})
+    directory.keep({run.name: run.config.to_toml() for run in plan.runs})
+    keep_outcome(directory, "acceptance=paper", Outcome(State.FAILED, "a sentence"))
+    assert [row["option_acceptance"] for row in rows_of(directory)] == ["penalty", "paper"]
+    assert "acceptance" not in rows_of(directory)[0]
+
+
 def test_how_far_a_run_has_come_is_read_from_its_records(swept):
     stored = StoredRun(swept.run("chains=4,s=20"))
     share, loss, left = reached(swept.run("chains=4,s=20"))

@@ -40,6 +40,8 @@ NUMBERS = (
     "seconds",
 )
 """What of a summary becomes a column."""
+_OPTION = "option_"
+"""Before the name of an option that a number has too: the test called acceptance, and the share of what it accepts."""
 
 
 class Reached(NamedTuple):
@@ -124,7 +126,8 @@ def rows_of(directory: SweepDirectory) -> list[dict[str, Any]]:
     varied = [key for key in every if len({str(look.options.get(key)) for look in looks}) > 1]
     rows = []
     for look in looks:
-        known = {"run": look.run, "state": str(look.outcome.state), **{key: look.options.get(key) for key in varied}}
+        own = {(f"{_OPTION}{key}" if key in NUMBERS else key): look.options.get(key) for key in varied}
+        known = {"run": look.run, "state": str(look.outcome.state), **own}
         is_plain = not look.summary and isinstance(look.options.get("s"), (int, float))
         s = {} if look.s is None or is_plain else {"s": look.s}
         numbers = {name: look.summary[name] for name in NUMBERS if name in look.summary}

@@ -27,6 +27,7 @@ SLICES = 12
 """Charts of one quantity, at most."""
 _DENSE = 0.2
 """Share of all combinations of the axes that must be settings of the sweep, or these are taken to be scattered."""
+_MARGIN = 0.05
 _CELLS = 64
 """Rows or columns of a map, at most."""
 _TICKS = 9
@@ -157,14 +158,14 @@ def over(x: Axis, series: Sequence[Series], points: Sequence[Measured], quantity
     labels = dict(zip(_places(x).tolist(), x.labels, strict=True))
     is_log_x = x.is_number and is_logarithmic(_places(x))
     count = len(x.values)
-    room = int((WIDTH - LEFT - RIGHT) / max(count, 1) / CHARACTER) if not x.is_number else 99
+    room = 99 if x.is_number else int((WIDTH - LEFT - RIGHT) / count / CHARACTER)
     has_ticks = not x.is_number or count <= _TICKS
     return Chart(
         title,
         x.name,
         quantity.y_label,
         series,
-        x_range=limits(_places(x), is_log_x) if x.is_number else (-0.5, count - 0.5),
+        x_range=_ends(x, is_log_x),
         y_range=limits(np.concatenate([values, *ends]), is_log, holds),
         y_shown=quantity.shown,
         y_told=quantity.told,
@@ -179,6 +180,15 @@ def over(x: Axis, series: Sequence[Series], points: Sequence[Measured], quantity
 def _places(axis: Axis) -> np.ndarray:
     """Where the values of an axis are: at their numbers, or one beside the other."""
     return np.array(axis.values if axis.is_number else range(len(axis.values)), float)
+
+
+def _ends(axis: Axis, is_log: bool) -> tuple[float, float]:
+    """Of the axis of a chart, so that no point is on its edge."""
+    places = _places(axis)
+    if is_log:
+        return limits(places, is_log)
+    room = _MARGIN * float(np.ptp(places)) if axis.is_number else 0.5
+    return float(places.min()) - room, float(places.max()) + room
 
 
 def _map(x: Axis, lines: Axis, inside: Cells, cells: Cells, quantity: Quantity, title: str) -> Markup:
@@ -203,14 +213,10 @@ def _map(x: Axis, lines: Axis, inside: Cells, cells: Cells, quantity: Quantity, 
         low,
         high,
         f"{x.name} = {{b}}, {lines.name} = {{a}}: {{v}}",
-        _rounded(quantity),
+        lambda value: quantity.shown(float(f"{value:.4g}")),
         is_log,
         is_written=True,
     ).svg()
-
-
-def _rounded(quantity: Quantity) -> Any:
-    return lambda value: quantity.shown(float(f"{value:.3g}"))
 
 
 def _said_of_map(x: Axis, lines: Axis) -> str:
