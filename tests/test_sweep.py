@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import json
 import os
 import random
 import re
@@ -11,20 +12,23 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import trajens as tj
-from trajens.cli import app
+from trajens.cli import app, sweep_table
 from trajens.errors import InputError
 from trajens.experiments import Experiment
 from trajens.storage.stored import StoredRun
 from trajens.sweeps import driver
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import Lease
-from trajens.sweeps.looks import reached, rows_of, table_of
+from trajens.sweeps.looks import Reached, reached, rows_of, table_of
+from trajens.sweeps.parquet import parquet_of
 from trajens.sweeps.plan import Plan
 from trajens.sweeps.state import Outcome, State, keep_outcome
 
@@ -197,10 +201,157 @@ def test_rows_have_what_varies_and_the_summary_of_every_s(swept):
     assert "tau" not in rows[0]
 
 
+def test_an_option_is_no_number_of_the_same_name(tmp_path):
+    directory = SweepDirectory(tmp_path / "a")
+    directory.begin()
+    plan = Plan.of({"options": SMALL, "grid": {"acceptance": ["penalty", "paper"]}})
+    directory.keep({run.name: run.config.to_toml() for run in plan.runs})
+    keep_outcome(directory, "acceptance=paper", Outcome(State.FAILED, "a sentence"))
+    assert [row["option_acceptance"] for row in rows_of(directory)] == ["penalty", "paper"]
+    assert "acceptance" not in rows_of(directory)[0]
+
+
 def test_how_far_a_run_has_come_is_read_from_its_records(swept):
     stored = StoredRun(swept.run("chains=4,s=20"))
-    assert reached(swept.run("chains=4,s=20")) == (1.0, stored.records["loss"][:, -1].mean())
+    share, loss, left = reached(swept.run("chains=4,s=20"))
+    assert (share, loss) == (1.0, stored.records["loss"][:, -1].mean())
+    assert left == 0 or np.isnan(left)
     assert all(np.isnan(reached(swept.run("chains=4,s=30"))))
+
+
+def test_the_time_left_is_what_the_rest_takes_at_the_speed_since_the_last_start(swept, tmp_path):
+    """Half of the records after 30 s; of a run that went on from there, half of the rest after 30 s."""
+    run = tmp_path / "run"
+    shutil.copytree(swept.run("chains=4,s=20"), run)
+    lines = (run / "records.csv").read_text().splitlines(keepends=True)
+    epochs = sorted({int(line.split(",")[1]) for line in lines[1:]})
+    (run / "records.csv").write_text("".join(line for line in lines if line[0] == "c" or int(line.split(",")[1]) < 200))
+    share = epochs[-2] / 200
+    now = time.time()
+    sessions = [{"epoch": 0, "started": when(now - 40)}]
+    (run / "sessions.jsonl").write_text(json.dumps(sessions[0]) + "\n")
+    os.utime(run / "records.csv", (now - 10, now - 10))
+    assert reached(run).left == pytest.approx((1 - share) * 30 / share - 10, abs=2)
+    sessions.append({"epoch": epochs[0], "started": when(now - 40)})
+    (run / "sessions.jsonl").write_text("".join(json.dumps(session) + "\n" for session in sessions))
+    assert reached(run).left == pytest.approx((1 - share) * 30 / (share - epochs[0] / 200) - 10, abs=2)
+    (run / "sessions.jsonl").write_text("")
+    assert reached(run).share == share
+    assert np.isnan(reached(run).left)
+
+
+def when(moment):
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+
+
+def test_a_run_on_a_budget_is_as_far_as_its_data(swept, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(swept.run("chains=4,s=20"), run)
+    used = StoredRun(run).records["data_used"][:, -1].sum()
+    (run / "config.toml").write_text(f"budget = {4.0 * used}\n")
+    assert reached(run).share == 0.25
+
+
+def test_a_table_in_parquet_has_types_and_the_sentences_of_what_failed(swept, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with pytest.raises(SystemExit) as end:
+        app(["sweep", "gather", str(swept.path), "--out", str(tmp_path / "t.parquet")], prog_name="trajens")
+    assert end.value.code == 0
+    table, rows = parquet.read_table(tmp_path / "t.parquet"), rows_of(swept)
+    types = {field.name: str(field.type) for field in table.schema}
+    assert list(types) == list(csv.DictReader(io.StringIO(table_of(rows))).fieldnames)
+    assert {types[name] for name in ("run", "state", "sentence")} == {"string"}
+    assert {types[name] for name in ("s", "loss", "loss_stderr", "acceptance", "seconds", "tilt_error")} == {"double"}
+    assert {types[name] for name in ("chains", "epochs", "data_used")} == {"int64"}
+    found = table.to_pylist()
+    assert found[3] == {
+        **dict.fromkeys(types),
+        **{"run": "chains=4,s=30", "state": "failed", "chains": 4, "s": 30.0, "sentence": "a sentence, with a comma"},
+    }
+    for row, expected in zip(found[:3], rows[:3], strict=True):
+        assert {name: row[name] for name in ("run", "loss", "data_used")} == {
+            name: expected[name] for name in ("run", "loss", "data_used")
+        }
+        assert (row["tilt_error"] is None) == np.isnan(expected["tilt_error"])
+
+
+def test_columns_of_parquet_are_as_narrow_as_their_values():
+    pyarrow_parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [
+        {"prior": "flat", "tau": 4, "sigma": 1, "tune": True, "hidden": [4, 2], "loss": None, "sentence": ""},
+        {"prior": 0.3, "tau": None, "sigma": 0.5, "tune": None, "hidden": None, "sentence": "failed"},
+    ]
+    table = pyarrow_parquet.read_table(io.BytesIO(parquet_of(rows)))
+    assert {field.name: str(field.type) for field in table.schema} == {
+        **{"prior": "string", "tau": "int64", "sigma": "double", "tune": "bool", "hidden": "string"},
+        **{"loss": "double", "sentence": "string"},
+    }
+    assert table["tau"].to_pylist() == [4, None]
+    assert table["prior"].to_pylist() == ["flat", "0.3"]
+    assert table["hidden"].to_pylist() == ["[4, 2]", None]
+
+
+def test_a_table_in_parquet_without_pyarrow_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"pip install 'trajens\[parquet\]', or write a \.csv file"):
+        parquet_of([{"run": "a", "sentence": ""}])
+
+
+def test_runs_without_a_summary_have_a_row_for_every_s(tmp_path):
+    plan = Plan.of({"options": SMALL, "list": [{"s": [5, 10]}, {"s": "60:1000"}, {"s": 30}]})
+    directory = SweepDirectory(tmp_path / "a")
+    directory.begin()
+    directory.keep({run.name: run.config.to_toml() for run in plan.runs})
+    keep_outcome(directory, plan.runs[0].name, Outcome(State.FAILED, "a sentence"))
+    assert [(row["s"], row["state"], row["sentence"]) for row in rows_of(directory)] == [
+        *((5.0, "failed", "a sentence"), (10.0, "failed", "a sentence")),
+        *((1000.0, "waiting", ""), (30, "waiting", "")),
+    ]
+
+
+class Lines:
+    """In the place of a console that is no terminal."""
+
+    is_terminal = is_dumb_terminal = False
+
+    def __init__(self):
+        self.lines = []
+
+    def print(self, text, **_):
+        self.lines.append(text)
+
+
+def test_a_line_says_what_failed_and_what_is_left_of_everything(swept, monkeypatch):
+    monkeypatch.setattr(sweep_table, "_LINE_SECONDS", 0.0)
+    table, shares = sweep_table.SweepTable(swept), {"a": 0.0, "b": 0.5, "c": 0.0, "d": 0.0}
+    table._console = Lines()
+    monkeypatch.setattr(sweep_table, "reached", lambda run: Reached(shares[run.name], 1.0, 7.0))
+    outcomes = {name: Outcome(State.WAITING) for name in shares}
+    table(outcomes)
+    table._began = time.monotonic() - 60
+    # One and a quarter done in a minute, of one that failed nothing is left: another one and a half and a quarter.
+    outcomes |= {"a": Outcome(State.COMPLETE), "b": Outcome(State.RUNNING), "c": Outcome(State.FAILED, "a [sentence]")}
+    shares["b"] = 0.75
+    table(outcomes)
+    table(outcomes)
+    assert table._console.lines[0] == "sweep  0 of 4 runs complete, 4 waiting"
+    assert table._console.lines[1:] == [
+        "sweep  c failed: a [sentence]",
+        *["sweep  1 of 4 runs complete, 1 running, 1 failed, 1 waiting  left about 60 s"] * 2,
+    ]
+    drawn = io.StringIO()
+    Console(file=drawn, width=200).print(sweep_table.drawn(swept, outcomes, 2))
+    running, failed, more = [line.split("│")[1:-1] for line in drawn.getvalue().splitlines() if line.startswith("│")]
+    assert [cell.strip() for cell in running] == ["b", "running", "75%", "7 s", "1", ""]
+    assert [cell.strip() for cell in failed] == ["c", "failed", "0%", "", "1", "a [sentence]"]
+    assert more[0].strip() == "and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(3.4, "3 s"), (99.4, "99 s"), (100, "1:40 min"), (5999, "99:59 min"), (40000, "11:06 h")]
+)
+def test_times_are_said_as_a_clock_does(seconds, text):
+    assert sweep_table._seconds(seconds) == text
 
 
 def test_the_commands_that_look(swept, capsys, tmp_path):

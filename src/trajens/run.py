@@ -116,7 +116,8 @@ class Run:
     def summary(self, chains: Any = None) -> dict[str, Any]:
         """Plain numbers over the epochs after burn-in, averaged over all chains or those in `chains`.
 
-        ``loss_stderr`` is the standard error over chains, NaN for a single one.
+        ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are standard errors over chains, NaN for a
+        single one.
         """
         return summary_of(self.records, self.burn_in, self.epochs, self.seconds, chains)
 

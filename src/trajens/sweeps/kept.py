@@ -41,6 +41,11 @@ class SweepDirectory:
         self.runs, self.tasks = self.path / "runs", self.path / "tasks"
         self.lease, self.stop = self.path / "lease", self.path / "stop"
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a sweep."""
+        return (self.path / PLAN).is_file()
+
     def run(self, name: str) -> Path:
         """The directory of a run."""
         return self.runs / name
@@ -55,7 +60,7 @@ class SweepDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             others = sorted(file.name for file in self.path.iterdir() if file.name != self.lease.name)
             require(
-                not others or (self.path / PLAN).is_file() or set(others) <= {self.runs.name, self.tasks.name},
+                not others or self.is_begun or set(others) <= {self.runs.name, self.tasks.name},
                 f"out must be a new or empty directory or that of a sweep, got '{self.path}' with "
                 f"{', '.join(others[:3])} in it; choose another name.",
             )
@@ -64,7 +69,7 @@ class SweepDirectory:
 
     def keep(self, texts: dict[str, str]) -> None:
         """Write down the options of every run (name -> TOML), which may be more than before, but no others."""
-        if (self.path / PLAN).is_file():
+        if self.is_begun:
             _require_grown(self.options(), {name: tomllib.loads(text) for name, text in texts.items()}, self.path)
         remove_leftovers(self.path, PLAN)
         for name, text in texts.items():

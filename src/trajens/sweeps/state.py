@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,10 @@ class State(StrEnum):
     STOPPED = "stopped"
     COMPLETE = "complete"
     FAILED = "failed"
+
+
+ORDER = (State.RUNNING, State.FAILED, State.STOPPED, State.WAITING, State.COMPLETE)
+"""States by what one asks for first."""
 
 
 class Outcome(NamedTuple):
@@ -64,3 +69,10 @@ def outcome_of(directory: SweepDirectory, name: str) -> Outcome:
 def is_begun(run: Path) -> bool:
     """Whether there is a run to go on with."""
     return (run / CONFIG).is_file()
+
+
+def spoken(outcomes: dict[str, Outcome]) -> str:
+    """``3 of 8 runs complete, 2 running, 1 failed``."""
+    counts = Counter(outcome.state for outcome in outcomes.values())
+    others = (f", {counts[state]} {state}" for state in ORDER if state is not State.COMPLETE and counts[state])
+    return f"{counts[State.COMPLETE]} of {len(outcomes)} runs complete{''.join(others)}"
