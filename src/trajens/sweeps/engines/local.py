@@ -16,7 +16,7 @@ from typing import Any
 import dask
 from distributed import Client, Nanny, Scheduler, SpecCluster
 
-from trajens.errors import integer
+from trajens.errors import InputError, first_line, integer
 from trajens.sweeps.child import CORES
 from trajens.sweeps.engines.dask import DaskEngine
 from trajens.sweeps.task import MEMORY
@@ -26,6 +26,13 @@ _GPU_SHARE = 0.9
 _MOST_MEMORY = 0.9
 _DEATHS = 10
 """Workers that may die under one task before it is given up."""
+_STARTS = 3
+"""How often it is tried to start the workers, one of which may be killed before it answers."""
+_CONFIG = {
+    "distributed.scheduler.allowed-failures": _DEATHS,
+    # Dask would give up the place of a worker that is not back after a quarter of a minute.
+    "distributed.deploy.lost-worker-timeout": "1 day",
+}
 
 
 class LocalEngine(DaskEngine):
@@ -41,19 +48,15 @@ class LocalEngine(DaskEngine):
 
     def __init__(self, workers: int | None = None, per_gpu: int = 1):
         environments = places(workers, per_gpu)
-        with dask.config.set({"distributed.scheduler.allowed-failures": _DEATHS}):
-            self._cluster = SpecCluster(
-                scheduler={"cls": Scheduler, "options": {**_HERE, "port": 0, "dashboard": False}},
-                workers={number: _worker(environment) for number, environment in enumerate(environments)},
-                silence_logs=logging.ERROR,
-            )
-        super().__init__(Client(self._cluster, set_as_default=False))
-        self._is_own = True
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(dask.config.set(_CONFIG))
+            cluster = stack.enter_context(contextlib.closing(_cluster(environments)))
+            super().__init__(stack.enter_context(contextlib.closing(Client(cluster, set_as_default=False))))
+            self._parts = stack.pop_all()
 
     def close(self) -> None:
         """End the workers."""
-        super().close()
-        self._cluster.close()
+        self._parts.close()
 
 
 def places(workers: int | None = None, per_gpu: int = 1) -> list[dict[str, str]]:
@@ -70,6 +73,21 @@ def places(workers: int | None = None, per_gpu: int = 1) -> list[dict[str, str]]
             for i in range(count)
         ]
     return [{**memory, CORES: ",".join(map(str, _group(cores, i, count)))} for i in range(count)]
+
+
+def _cluster(environments: list[dict[str, str]]) -> SpecCluster:
+    for _ in range(_STARTS):
+        try:
+            return SpecCluster(
+                scheduler={"cls": Scheduler, "options": {**_HERE, "port": 0, "dashboard": False}},
+                workers={number: _worker(environment) for number, environment in enumerate(environments)},
+                silence_logs=logging.ERROR,
+            )
+        except (RuntimeError, OSError) as error:
+            said = first_line(error)
+    raise InputError(
+        f"the workers of the engine local must start, got {said} {_STARTS} times; is there enough memory? use fewer."
+    )
 
 
 def _group(cores: list[int], place: int, count: int) -> list[int]:
