@@ -1,6 +1,7 @@
 """What tests of sweeps share: the command, who works for it, and that a run ended as one that nobody disturbed."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from tests.small_run import assert_same_records
-from trajens.storage.stored import StoredRun
 
 
 def shared_programs():
@@ -37,12 +37,12 @@ def finished(process, code=0, seconds=500):
     return messages
 
 
-def trained(directory, name, whole):
-    """The run that ``trajens train`` makes of the options of another, alone."""
-    options = ["--config", directory.task(name, "toml"), "--out", whole]
-    command = [sys.executable, "-m", "trajens", "train", *options]
+def trained(runs):
+    """``trajens train`` for every pair of options and directory, alone; in one process, which loads JAX once."""
+    code = "import json, sys; from trajens.cli import app\n"
+    code += "for c, o in json.loads(sys.argv[1]): app(['train', '--config', c, '--out', o], standalone_mode=False)"
+    command = [sys.executable, "-c", code, json.dumps([[str(config), str(out)] for config, out in runs])]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, **shared_programs()})
-    return StoredRun(whole)
 
 
 def assert_same(found, expected):
@@ -50,11 +50,6 @@ def assert_same(found, expected):
     assert found.is_complete
     np.testing.assert_array_equal(found.paths, expected.paths)
     assert_same_records(found.records, expected.records)
-
-
-def assert_undisturbed(directory, name, whole):
-    """The run is, bit for bit, what ``trajens train`` makes of its options alone."""
-    assert_same(StoredRun(directory.run(name)), trained(directory, name, whole))
 
 
 def children_of(pid):

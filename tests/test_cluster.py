@@ -72,10 +72,11 @@ def assert_all_undisturbed(tmp_path_factory):
     known, folder = {}, tmp_path_factory.mktemp("whole")
 
     def check(sweep, epochs):
+        new = [name for name in sweep.names if (name, epochs) not in known]
+        known.update({(name, epochs): folder / f"{name},{epochs}" for name in new})
+        trained([(sweep.directory.task(name, "toml"), known[name, epochs]) for name in new])
         for name in sweep.names:
-            if (name, epochs) not in known:
-                known[name, epochs] = trained(sweep.directory, name, folder / f"{name},{epochs}")
-            assert_same(StoredRun(sweep.directory.run(name)), known[name, epochs])
+            assert_same(StoredRun(sweep.directory.run(name)), StoredRun(known[name, epochs]))
 
     return check
 
