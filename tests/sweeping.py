@@ -1,6 +1,7 @@
 """What tests of sweeps share: the command, who works for it, and that a run ended as one that nobody disturbed."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -81,3 +82,31 @@ def wait_for(condition, seconds=120):
     while not condition():
         assert time.monotonic() - begin < seconds
         time.sleep(0.05)
+
+
+class Here:
+    """An engine that does one task after the other, in the process of the driver."""
+
+    def __init__(self, **environment):
+        self.environment = {**shared_programs(), **environment}
+
+    def submit(self, task):
+        """Begin when it is asked how it ended."""
+        return HerePending(dataclasses.replace(task, environment=self.environment))
+
+    def close(self):
+        """Nobody is to be let go."""
+
+
+class HerePending:
+    """A task that has not begun."""
+
+    def __init__(self, task):
+        self._task = task
+
+    def outcome(self):
+        """Do it."""
+        return self._task()
+
+    def cancel(self):
+        """Do not: a task that is asked for while everybody stops does nothing."""

@@ -45,7 +45,7 @@ class Sweep:
     def __init__(self, folder, epochs, seeds):
         folder.mkdir()
         self.folder, self.directory = folder, SweepDirectory(folder / "a")
-        options = f'problem = "perceptron"\nepochs = {epochs}\nchains = 2\nrecords = 20\ncheckpoint_seconds = 0\n'
+        options = f'problem = "perceptron"\nepochs = {epochs}\nchains = 1\nrecords = 20\ncheckpoint_seconds = 0\n'
         (folder / "plan.toml").write_text(f"[options]\n{options}[grid]\nseed = {seeds}\n")
         self.names = [f"seed={seed}" for seed in seeds]
 

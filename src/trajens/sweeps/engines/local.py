@@ -21,7 +21,8 @@ from trajens.sweeps.child import CORES
 from trajens.sweeps.engines.dask import DaskEngine
 from trajens.sweeps.task import MEMORY
 
-_HERE = {"host": "127.0.0.1", "protocol": "tcp://"}
+_HERE = {"host": "127.0.0.1", "protocol": "tcp://", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+"""Without a dashboard Dask answers over HTTP all the same: on a port that is free, as 8787 is for one sweep only."""
 _GPU_SHARE = 0.9
 _MOST_MEMORY = 0.9
 _DEATHS = 10
@@ -79,14 +80,15 @@ def _cluster(environments: list[dict[str, str]]) -> SpecCluster:
     for _ in range(_STARTS):
         try:
             return SpecCluster(
-                scheduler={"cls": Scheduler, "options": {**_HERE, "port": 0, "dashboard": False}},
+                scheduler={"cls": Scheduler, "options": {**_HERE, "port": 0}},
                 workers={number: _worker(environment) for number, environment in enumerate(environments)},
                 silence_logs=logging.ERROR,
             )
         except (RuntimeError, OSError) as error:
             said = first_line(error)
     raise InputError(
-        f"the workers of the engine local must start, got {said} {_STARTS} times; is there enough memory? use fewer."
+        f"the workers of the engine local must start, got {said.rstrip('.')}, {_STARTS} times; is there enough memory, "
+        "and does a script call tj.sweep under if __name__ == '__main__'?"
     )
 
 
@@ -99,7 +101,7 @@ def _group(cores: list[int], place: int, count: int) -> list[int]:
 
 def _worker(environment: dict[str, str]) -> dict[str, Any]:
     # What the runs take is watched by their tasks; Dask would count the worker, which holds nothing.
-    options = {**_HERE, "nthreads": 1, "memory_limit": 0, "dashboard": False, "preload": [__name__]}
+    options = {**_HERE, "nthreads": 1, "memory_limit": 0, "preload": [__name__]}
     return {"cls": Nanny, "options": {**options, "env": environment, "silence_logs": logging.ERROR}}
 
 
