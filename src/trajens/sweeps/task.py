@@ -157,7 +157,8 @@ class _Attempt:
 
     def _unsaid(self) -> str:
         if self.code == NOT_WRITTEN:
-            return f"'{self._log}' must be written, got not even the reason; free some space, what was saved before is intact."
+            advice = "free some space, what was saved before is intact"
+            return f"'{self._log}' must be written, got not even the reason; {advice}."
         return f"its process ended with code {self.code}"
 
 
