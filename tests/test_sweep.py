@@ -1,6 +1,5 @@
 """Sweeps: what a driver does with the outcomes of tasks, what is told of them, and that nothing is lost by any kill."""
 
-import contextlib
 import csv
 import io
 import json
@@ -13,13 +12,13 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 import trajens as tj
+from tests.sweeping import assert_same, children_of, command_of, finished, kill, started, trained, wait_for
 from trajens.cli import app, sweep_table
 from trajens.errors import InputError
 from trajens.experiments import Experiment
@@ -377,61 +376,80 @@ def test_trajens_and_a_task_are_loaded_without_dask_and_a_task_without_jax():
 KILLED = """
 [options]
 problem = "perceptron"
-epochs = 500000
-chains = 2
+epochs = 100000
+chains = 1
 records = 20
 checkpoint_seconds = 0
 [grid]
-tau = [2, 4]
+tau = [4, 8]
 seed = [1, 2]
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_sweep_whose_workers_and_driver_are_killed_ends_where_it_would_have_ended(tmp_path, seed):
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The runs of the plan above, alone: name -> run."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "plan.toml").write_text(KILLED)
+    runs = Plan.of(folder / "plan.toml").runs
+    for run in runs:
+        (folder / f"{run.name}.toml").write_text(run.config.to_toml())
+    trained([(folder / f"{run.name}.toml", folder / run.name) for run in runs])
+    return {run.name: StoredRun(folder / run.name) for run in runs}
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(0, marks=pytest.mark.slow), *(pytest.param(more, marks=pytest.mark.long) for more in (1, 2, 3))],
+)
+def test_a_sweep_whose_workers_and_driver_are_killed_ends_where_it_would_have_ended(tmp_path, undisturbed, seed):
     (tmp_path / "plan.toml").write_text(KILLED)
-    out, rng, killed = tmp_path / "a", random.Random(seed), {"driver": 0, "worker": 0, "run": 0}
-    process = started(tmp_path)
-    for _ in range(9):
-        time.sleep(rng.uniform(0.0, 6.0))
+    rng, killed = random.Random(seed), []
+    kinds = 2 * ["driver", "worker", "run"]
+    rng.shuffle(kinds)
+    process = started(tmp_path, "--workers", 2)
+    for kind in kinds:
+        # Any moment, from the first import to the last checkpoint.
+        time.sleep(rng.uniform(0.0, 2.5))
+        victims = alive(process.pid, kind)
+        while process.poll() is None and not victims:
+            time.sleep(0.05)
+            victims = alive(process.pid, kind)
         if process.poll() is not None:
             break
-        who = rng.choice(list(killed))
-        workers = [pid for pid in children_of(process.pid) if b"spawn_main" in command_of(pid)]
-        runs = [pid for worker in workers for pid in children_of(worker) if b"sweeps.child" in command_of(pid)]
-        victim = {"driver": [process.pid], "worker": workers, "run": runs}[who]
-        if victim:
-            killed[who] += 1
-            kill(rng.choice(victim))
-        if who == "driver":
+        killed.append(kind)
+        kill(rng.choice(victims))
+        if kind == "driver":
             process.communicate()
-            process = started(tmp_path)
-    messages = process.communicate(timeout=500)[1]
-    assert process.returncode == 0, messages
-    assert sum(killed.values()) > 3
-    directory = SweepDirectory(out)
-    for name in directory.options():
-        assert_undisturbed(directory, name, tmp_path / "whole" / name)
+            process = started(tmp_path, "--workers", 2)
+    finished(process)
+    assert len(killed) > 2
+    directory = SweepDirectory(tmp_path / "a")
+    for name, expected in undisturbed.items():
+        assert_same(StoredRun(directory.run(name)), expected)
+
+
+def alive(driver, kind):
+    """Processes of a sweep: the driver, its workers, or those that run for them."""
+    workers = [pid for pid in children_of(driver) if b"spawn_main" in command_of(pid)]
+    runs = [pid for worker in workers for pid in children_of(worker) if b"sweeps.child" in command_of(pid)]
+    return {"driver": [driver], "worker": workers, "run": runs}[kind]
 
 
 @pytest.mark.slow
-def test_ctrl_c_stops_a_sweep_and_the_same_command_goes_on(tmp_path):
+def test_ctrl_c_stops_a_sweep_and_the_same_command_goes_on(tmp_path, undisturbed):
     (tmp_path / "plan.toml").write_text(KILLED)
-    process = started(tmp_path, start_new_session=True)
+    process = started(tmp_path, "--workers", 2, start_new_session=True)
     directory = SweepDirectory(tmp_path / "a")
-    wait_for(lambda: directory.path.exists() and list(directory.runs.glob("*/checkpoint-*.npz")), 120)
+    wait_for(lambda: directory.path.exists() and list(directory.runs.glob("*/checkpoint-*.npz")))
     # As a terminal does: to everybody in front of it.
     os.killpg(process.pid, signal.SIGINT)
-    messages = process.communicate(timeout=120)[1]
-    assert process.returncode == 75, messages
-    assert "the same command goes on" in messages
+    assert "the same command goes on" in finished(process, 75)
     assert any("asked to stop" in file.read_text() for file in directory.tasks.glob("*.json"))
     assert not list(directory.tasks.glob("*.lease"))
-    process = started(tmp_path)
-    messages = process.communicate(timeout=500)[1]
-    assert process.returncode == 0, messages
-    assert_undisturbed(directory, "seed=1,tau=2", tmp_path / "whole")
+    finished(started(tmp_path, "--workers", 2))
+    for name, expected in undisturbed.items():
+        assert_same(StoredRun(directory.run(name)), expected)
 
 
 @pytest.mark.slow
@@ -448,57 +466,3 @@ def test_a_cluster_of_somebody_elses_is_used_by_its_address_and_by_its_client(tm
     for name in ("seed=1", "seed=2", "seed=3"):
         paths = [StoredRun(tmp_path / where / "runs" / name).paths for where in "ab"]
         np.testing.assert_array_equal(*paths)
-
-
-@pytest.mark.slow
-def test_jobs_of_slurm_end_as_runs_alone(tmp_path):
-    is_here = shutil.which("sinfo") is not None and subprocess.run(["sinfo"], capture_output=True).returncode == 0
-    if not is_here:
-        pytest.skip("there is no SLURM that answers")
-    swept = tj.sweep(PLAN, tmp_path / "a", "slurm", minutes=5)
-    assert swept.is_complete
-    assert_undisturbed(SweepDirectory(tmp_path / "a"), "seed=1", tmp_path / "whole")
-
-
-def started(folder, **how):
-    command = [sys.executable, "-m", "trajens", "sweep", "plan.toml", "--out", "a", "--workers", "2"]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **how)
-
-
-def assert_undisturbed(directory, name, whole):
-    """The run is, bit for bit, what ``trajens train`` makes of its options alone."""
-    options = ["--config", directory.task(name, "toml"), "--out", whole]
-    programs = {"JAX_COMPILATION_CACHE_DIR": os.environ["TRAJENS_TESTS_COMPILED"]}
-    command = [sys.executable, "-m", "trajens", "train", *options]
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **programs})
-    found, expected = StoredRun(directory.run(name)), StoredRun(whole)
-    assert found.is_complete
-    np.testing.assert_array_equal(found.paths, expected.paths)
-    np.testing.assert_array_equal(found.records["loss"], expected.records["loss"])
-
-
-def children_of(pid):
-    found = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with_children = file.read_text() if file.exists() else ""
-        found += [int(word) for word in with_children.split()]
-    return sorted(found)
-
-
-def command_of(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def kill(pid):
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def wait_for(condition, seconds):
-    begin = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begin < seconds
-        time.sleep(0.05)

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from tests.sweeping import children_of, shared_programs, wait_for
 from trajens.storage.checkpoint import checkpoints
 from trajens.storage.stored import StoredRun
 from trajens.sweeps import lease as leases
@@ -20,7 +21,6 @@ from trajens.sweeps.plan import Plan
 from trajens.sweeps.state import Outcome, State, keep_outcome, outcome_of
 from trajens.sweeps.task import Task
 
-COMPILED = "TRAJENS_TESTS_COMPILED"
 SMALL = {"problem": "perceptron", "epochs": 200, "chains": 2, "records": 4, "tau": 2}
 
 
@@ -33,8 +33,7 @@ def directory_of(path, **options):
 
 def task(directory):
     """A task whose processes leave each other their programs."""
-    programs = {"JAX_COMPILATION_CACHE_DIR": os.environ[COMPILED], "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3"}
-    return Task(str(directory.path), "run", {**programs, "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"})
+    return Task(str(directory.path), "run", shared_programs())
 
 
 def written(file, **changes):
@@ -208,15 +207,3 @@ def test_a_run_larger_than_its_worker_fails(tmp_path, monkeypatch):
 def suicide(folder):
     (folder / "jax.py").write_text("import os; os.kill(os.getpid(), 9)")
     return str(folder)
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as stream:
-        return [int(word) for word in stream.read().split()]
-
-
-def wait_for(condition, seconds=60):
-    begin = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begin < seconds
-        time.sleep(0.05)

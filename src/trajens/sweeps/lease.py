@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from trajens.files import FULL
+
 BEAT = 3.0
 """Seconds between two touches."""
 WATCHED = 30.0
@@ -66,14 +68,16 @@ class Lease:
         content = {"token": self._token, "host": platform.node(), **_process(os.getpid())}
         # Whole when it gets its name: a reader never sees a part. Linking fails where there is one.
         aside = self._file.with_name(f".{self._file.name}-{self._token[:8]}")
-        aside.write_text(json.dumps(content))
         try:
+            aside.write_text(json.dumps(content))
             os.link(aside, self._file)
         except FileExistsError:
             return False
-        except OSError:
+        except OSError as error:
+            if error.errno in FULL:
+                raise
             # A file system without links.
-            return self._made_alone(aside.read_bytes())
+            return self._made_alone(json.dumps(content).encode())
         finally:
             aside.unlink(missing_ok=True)
         self._touched = time.monotonic()

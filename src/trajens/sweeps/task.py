@@ -7,14 +7,16 @@ tasks that follow each other on a worker share the process and what it has compi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trajens.exit_codes import INTERRUPTED, STOPPED
-from trajens.files import Lock
+from trajens.errors import StorageError
+from trajens.exit_codes import INTERRUPTED, NOT_WRITTEN, STOPPED
+from trajens.files import Lock, storage_errors
 from trajens.storage.checkpoint import checkpoints
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import WATCHED, Lease
@@ -41,8 +43,15 @@ class Task:
     watched: float = WATCHED
 
     def __call__(self) -> Outcome:
-        """Work on the run, once nobody else does."""
+        """Work on the run, once nobody else does; where nothing can be written, it fails."""
         directory = SweepDirectory(self.path)
+        try:
+            with storage_errors(directory.path):
+                return self._done(directory)
+        except StorageError as error:
+            return Outcome(State.FAILED, str(error))
+
+    def _done(self, directory: SweepDirectory) -> Outcome:
         lease = Lease(directory.task(self.name, "lease"), self.watched)
         while directory.stop.exists() or not lease.take(directory.stop.exists):
             if directory.stop.exists():
@@ -55,9 +64,15 @@ class Task:
             # What was said of an earlier process is not true of this one.
             directory.task(self.name, "json").unlink(missing_ok=True)
             outcome = self._worked(directory, lease)
-            if outcome is not None:
+            if outcome is None:
+                return Outcome(State.STOPPED, "another process works on it")
+            try:
                 keep_outcome(directory, self.name, outcome)
-            return outcome or Outcome(State.STOPPED, "another process works on it")
+            except StorageError:
+                # Why a run failed is worth more than that this cannot be written down either.
+                if outcome.state is not State.FAILED:
+                    raise
+            return outcome
         finally:
             lease.release()
 
@@ -130,14 +145,21 @@ class _Attempt:
                 f"its process must not be killed, got signal {-self.code} {DEATHS} times without anything new saved; "
                 f"see '{self._log}'.",
             )
-        return Outcome(State.FAILED, self._last_line() or f"its process ended with code {self.code}")
+        return Outcome(State.FAILED, self._last_line() or self._unsaid())
 
     def _last_line(self) -> str:
         """What the process said last; an error of ours is one sentence there, a bug the last line of a traceback."""
-        with self._log.open("rb") as stream:
+        lines: list[str] = []
+        with contextlib.suppress(OSError), self._log.open("rb") as stream:
             stream.seek(self._begin)
             lines = stream.read().decode(errors="replace").strip().splitlines()
         return lines[-1].removeprefix("trajens: ").removeprefix("error: ") if lines else ""
+
+    def _unsaid(self) -> str:
+        if self.code == NOT_WRITTEN:
+            advice = "free some space, what was saved before is intact"
+            return f"'{self._log}' must be written, got not even the reason; {advice}."
+        return f"its process ended with code {self.code}"
 
 
 def _await_lock(file: Path, lease: Lease) -> None:

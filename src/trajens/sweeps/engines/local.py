@@ -16,16 +16,24 @@ from typing import Any
 import dask
 from distributed import Client, Nanny, Scheduler, SpecCluster
 
-from trajens.errors import integer
+from trajens.errors import InputError, first_line, integer
 from trajens.sweeps.child import CORES
 from trajens.sweeps.engines.dask import DaskEngine
 from trajens.sweeps.task import MEMORY
 
-_HERE = {"host": "127.0.0.1", "protocol": "tcp://"}
+_HERE = {"host": "127.0.0.1", "protocol": "tcp://", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+"""Without a dashboard Dask answers over HTTP all the same: on a port that is free, as 8787 is for one sweep only."""
 _GPU_SHARE = 0.9
 _MOST_MEMORY = 0.9
 _DEATHS = 10
 """Workers that may die under one task before it is given up."""
+_STARTS = 3
+"""How often it is tried to start the workers, one of which may be killed before it answers."""
+_CONFIG = {
+    "distributed.scheduler.allowed-failures": _DEATHS,
+    # Dask would give up the place of a worker that is not back after a quarter of a minute.
+    "distributed.deploy.lost-worker-timeout": "1 day",
+}
 
 
 class LocalEngine(DaskEngine):
@@ -43,21 +51,15 @@ class LocalEngine(DaskEngine):
 
     def __init__(self, workers: int | None = None, per_gpu: int = 1, tasks: int | None = None):
         environments = places(workers, per_gpu, tasks)
-        with dask.config.set({"distributed.scheduler.allowed-failures": _DEATHS}):
-            # Dask has a server for its own numbers even without a dashboard: on any port that is free.
-            quiet = {**_HERE, "port": 0, "dashboard": False, "dashboard_address": f"{_HERE['host']}:0"}
-            self._cluster = SpecCluster(
-                scheduler={"cls": Scheduler, "options": quiet},
-                workers={number: _worker(environment) for number, environment in enumerate(environments)},
-                silence_logs=logging.ERROR,
-            )
-        super().__init__(Client(self._cluster, set_as_default=False))
-        self._is_own = True
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(dask.config.set(_CONFIG))
+            cluster = stack.enter_context(contextlib.closing(_cluster(environments)))
+            super().__init__(stack.enter_context(contextlib.closing(Client(cluster, set_as_default=False))))
+            self._parts = stack.pop_all()
 
     def close(self) -> None:
         """End the workers."""
-        super().close()
-        self._cluster.close()
+        self._parts.close()
 
 
 def places(workers: int | None = None, per_gpu: int = 1, tasks: int | None = None) -> list[dict[str, str]]:
@@ -77,6 +79,22 @@ def places(workers: int | None = None, per_gpu: int = 1, tasks: int | None = Non
     return [{**memory, CORES: ",".join(map(str, _group(cores, i, count)))} for i in range(count)]
 
 
+def _cluster(environments: list[dict[str, str]]) -> SpecCluster:
+    for _ in range(_STARTS):
+        try:
+            return SpecCluster(
+                scheduler={"cls": Scheduler, "options": {**_HERE, "port": 0}},
+                workers={number: _worker(environment) for number, environment in enumerate(environments)},
+                silence_logs=logging.ERROR,
+            )
+        except (RuntimeError, OSError) as error:
+            said = first_line(error)
+    raise InputError(
+        f"the workers of the engine local must start, got {said.rstrip('.')}, {_STARTS} times; is there enough memory, "
+        "and does a script call tj.sweep under if __name__ == '__main__'?"
+    )
+
+
 def _group(cores: list[int], place: int, count: int) -> list[int]:
     """Cores of one of `count` workers: as equal groups as can be, or one each that others may share."""
     if count >= len(cores):
@@ -86,7 +104,7 @@ def _group(cores: list[int], place: int, count: int) -> list[int]:
 
 def _worker(environment: dict[str, str]) -> dict[str, Any]:
     # What the runs take is watched by their tasks; Dask would count the worker, which holds nothing.
-    options = {**_HERE, "nthreads": 1, "memory_limit": 0, "dashboard": False, "preload": [__name__]}
+    options = {**_HERE, "nthreads": 1, "memory_limit": 0, "preload": [__name__]}
     return {"cls": Nanny, "options": {**options, "env": environment, "silence_logs": logging.ERROR}}
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import submitit
 
 from trajens.errors import InputError, first_line
+from trajens.files import write_atomically
 from trajens.storage.checkpoint import checkpoints
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import holder
@@ -27,6 +28,10 @@ AGAIN = 5
 _ARRAY = 1000
 _LOOK = 10.0
 """Seconds between two looks into the queue."""
+_PAUSE = 1.0
+"""Seconds between two looks at what waits to be submitted."""
+_REFUSALS = 60
+"""How often in a row SLURM may refuse what it took before, as it does while its controller is away."""
 _SAVE_SECONDS = 30
 """Between the signal that says that the time is over, and the end."""
 
@@ -71,6 +76,7 @@ class SlurmEngine:
         self._executor.update_parameters(**{f"slurm_{key}": value for key, value in {**usual, **(slurm or {})}.items()})
         self._collected: list[SlurmPending] = []
         self._looked, self._queued, self._taken = -_LOOK, set[str](), -1.0
+        self._next, self._refusals = 0.0, _REFUSALS
 
     def submit(self, task: Task) -> SlurmPending:
         """Collect it; they are submitted together, as an array, when the first is asked for."""
@@ -84,21 +90,39 @@ class SlurmEngine:
 
     def flush(self) -> None:
         """Submit what was collected."""
-        if not self._collected:
+        if not self._collected or time.monotonic() < self._next:
             return
+        self._next = time.monotonic() + _PAUSE
         for pending in self._collected:
             pending.adopt()
         # One that somebody else works on is waited for.
-        ready = [pending for pending in self._collected if pending.job is None and not pending.is_held]
-        self._collected = [pending for pending in self._collected if pending.job is None and pending.is_held]
+        self._collected = [pending for pending in self._collected if pending.job is None]
+        ready = [pending for pending in self._collected if not pending.is_held]
         for begin in range(0, len(ready), _ARRAY):
-            part = ready[begin : begin + _ARRAY]
+            if not self._submitted(ready[begin : begin + _ARRAY]):
+                self._next = time.monotonic() + _LOOK
+                break
+        self._collected = [pending for pending in self._collected if pending.job is None]
+
+    def _submitted(self, part: list[SlurmPending]) -> bool:
+        """Whether an array of tasks was submitted. At first a refusal is an error, later on something that passes."""
+        try:
             with self._executor.batch():
                 jobs = [self._executor.submit(SlurmTask(pending.task)) for pending in part]
-            for pending, job in zip(part, jobs, strict=True):
-                pending.job = str(job.job_id)
-                pending.number.write_text(pending.job)
-                self._queued.add(pending.job)
+        except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
+            self._refusals += 1
+            if self._refusals > _REFUSALS:
+                raise InputError(
+                    f"the jobs must be such as SLURM takes, got {first_line(error).partition(': ')[2]}; check the "
+                    "options that are given to it."
+                ) from None
+            return False
+        self._refusals = 0
+        for pending, job in zip(part, jobs, strict=True):
+            pending.job = str(job.job_id)
+            write_atomically(pending.number, pending.job.encode())
+            self._queued.add(pending.job)
+        return True
 
     def is_queued(self, job: str) -> bool:
         """Whether a job waits or runs, as far as was seen lately."""
@@ -154,7 +178,8 @@ class SlurmPending:
     def outcome(self) -> Outcome | None:
         """As the task wrote it down."""
         self._engine.flush()
-        if self.is_held or (self.job is not None and self._engine.is_queued(self.job)):
+        # The queue is known; files, of which there may be thousands, are looked at for those that left it.
+        if (self.job is not None and self._engine.is_queued(self.job)) or self.is_held:
             return None
         found = kept_outcome(self._directory, self.task.name)
         if self._directory.stop.exists():
