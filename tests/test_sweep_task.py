@@ -148,11 +148,12 @@ def test_a_task_makes_a_run_complete_and_then_does_nothing(tmp_path):
 
 def test_a_setting_that_fails_says_so(tmp_path):
     data = tmp_path / "bad.csv"
-    data.write_text("a,label\n1,0\nx,1\n,\n")
+    data.write_text("a,label\n1,0\n2,1\n")
     directory = SweepDirectory(tmp_path / "a")
     directory.begin()
     plan = Plan.of({"options": {"problem": str(data), "epochs": 100}})
     directory.keep({run.name: run.config.to_toml() for run in plan.runs})
+    data.write_text("a,label\n1,0\nx,1\n,\n")
     outcome = task(directory)()
     assert outcome.state is State.FAILED
     assert "bad.csv' must" in outcome.sentence
