@@ -141,6 +141,7 @@ def test_an_interrupt_in_python_asks_for_a_stop(tmp_path):
         ({"engine": "dask", "workers": 2, "scheduler": "tcp://h:1"}, "workers must be left out with the engine dask"),
         ({"engine": "local", "scheduler": "tcp://h:1"}, "scheduler must be left out with the engine local"),
         ({"engine": "slurm", "workers": 2}, "workers must be left out with the engine slurm"),
+        ({"engine": "slurm", "dashboard": True}, "dashboard must be left out with the engine slurm"),
         ({"engine": 7}, "engine must be a name, a Dask Client or an Engine, got int"),
     ],
 )

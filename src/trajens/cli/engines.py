@@ -25,6 +25,9 @@ WORKERS = Annotated[
 PER_GPU = Annotated[
     int | None, typer.Option(metavar="N", help="Runs that share a GPU, with local; default 1.", show_default=False)
 ]
+DASHBOARD = Annotated[
+    bool, typer.Option("--dashboard", help="Serve Dask's pages at http://127.0.0.1:8787, with local.")
+]
 SCHEDULER = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster, with dask.", show_default=False)
 ]
@@ -43,6 +46,7 @@ class Asked(NamedTuple):
     engine: str
     workers: int | None = None
     per_gpu: int | None = None
+    dashboard: bool = False
     scheduler: str | None = None
     minutes: int | None = None
     slurm: list[str] | None = None
@@ -51,7 +55,7 @@ class Asked(NamedTuple):
         """Do all runs of a plan, with a table of them; what failed is told, and exits, as does a stop."""
         jobs = None if not self.slurm else dict(_pair(text) for text in self.slurm)
         with StopOnSignal() as stop, SweepTable(SweepDirectory(out)) as show:
-            swept = sweep(plan, out, *self[:5], jobs, stop, show)
+            swept = sweep(plan, out, *self[:6], jobs, stop, show)
         for name, sentence in swept.failed.items():
             say(f"trajens: {name} failed: {sentence}")
         say(f"trajens: {spoken(swept.outcomes)}")

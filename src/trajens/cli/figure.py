@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trajens.cli.devices import use_all_cores
-from trajens.cli.engines import ENGINE_HELP, MINUTES, PER_GPU, SCHEDULER, SLURM, WORKERS, Asked, leave_gpus
+from trajens.cli.engines import DASHBOARD, ENGINE_HELP, MINUTES, PER_GPU, SCHEDULER, SLURM, WORKERS, Asked, leave_gpus
 from trajens.cli.numbers import whole
 from trajens.errors import choice, require
 from trajens.figures import FIGURES, Finished
@@ -36,6 +36,7 @@ def figure(
     ] = None,
     workers: WORKERS = None,
     per_gpu: PER_GPU = None,
+    dashboard: DASHBOARD = False,
     scheduler: SCHEDULER = None,
     minutes: MINUTES = None,
     slurm: SLURM = None,
@@ -47,7 +48,8 @@ def figure(
     """
     names = list(FIGURES) if name == "all" else [choice("figure", name, [*FIGURES, "all"])]
     told: dict[str, Any]
-    told = {"workers": workers, "per_gpu": per_gpu, "scheduler": scheduler, "minutes": minutes, "slurm": slurm}
+    told = {"workers": workers, "per_gpu": per_gpu, "dashboard": dashboard, "scheduler": scheduler}
+    told |= {"minutes": minutes, "slurm": slurm}
     options: dict[str, Any] = {"scale": scale, "seed": whole("seed", seed), "progress": True}
     if engine is None:
         for option, value in told.items():

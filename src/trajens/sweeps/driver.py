@@ -64,6 +64,7 @@ def sweep(
     engine: str | Engine | Any = "local",
     workers: int | None = None,
     per_gpu: int | None = None,
+    dashboard: bool | None = None,
     scheduler: str | None = None,
     minutes: int | None = None,
     slurm: dict[str, Any] | None = None,
@@ -83,6 +84,8 @@ def sweep(
         ``if __name__ == "__main__":`` there.
     workers, per_gpu : int
         Of "local": runs at the same time, and runs that share a GPU.
+    dashboard : bool
+        Of "local": serve the pages of Dask about its workers at http://127.0.0.1:8787, which needs Bokeh.
     scheduler : str
         Of "dask": its address.
     minutes : int
@@ -104,7 +107,9 @@ def sweep(
         left = [name for name in names if (kept_outcome(directory, name) or outcomes[name]).state != State.COMPLETE]
         outcomes |= {name: Outcome(State.WAITING) for name in left}
         if left:
-            told = {"workers": workers, "per_gpu": per_gpu, "scheduler": scheduler, "minutes": minutes, "slurm": slurm}
+            told: dict[str, Any]
+            told = {"workers": workers, "per_gpu": per_gpu, "dashboard": dashboard or None, "scheduler": scheduler}
+            told |= {"minutes": minutes, "slurm": slurm}
             with _engine(engine, directory, len(left), told) as carrier:
                 environment = _shared_programs(directory) if engine == "local" else {}
                 tasks = [Task(str(directory.path), name, environment) for name in left]

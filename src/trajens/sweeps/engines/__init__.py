@@ -8,7 +8,7 @@ from trajens.errors import InputError, choice, require
 from trajens.sweeps.engines.base import Engine, Pending
 
 ENGINES: dict[str, tuple[str, ...]] = {
-    "local": ("workers", "per_gpu"),
+    "local": ("workers", "per_gpu", "dashboard"),
     "dask": ("scheduler",),
     "slurm": ("minutes", "slurm"),
 }

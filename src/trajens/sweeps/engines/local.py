@@ -10,13 +10,14 @@ import contextlib
 import logging
 import os
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import dask
 from distributed import Client, Nanny, Scheduler, SpecCluster
 
-from trajens.errors import InputError, first_line, integer
+from trajens.errors import InputError, first_line, integer, require
 from trajens.sweeps.child import CORES
 from trajens.sweeps.engines.dask import DaskEngine
 from trajens.sweeps.task import MEMORY
@@ -45,15 +46,18 @@ class LocalEngine(DaskEngine):
         Runs at the same time; default one for every core, or for every place on a GPU.
     per_gpu : int
         Runs that share a GPU.
+    dashboard : bool
+        Serve the pages of Dask, on the loopback interface.
     tasks : int, optional
         No more workers than these, so that few runs have more cores each.
     """
 
-    def __init__(self, workers: int | None = None, per_gpu: int = 1, tasks: int | None = None):
+    def __init__(self, workers: int | None = None, per_gpu: int = 1, dashboard: bool = False, tasks: int | None = None):
         environments = places(workers, per_gpu, tasks)
+        pages = _pages() if dashboard else {}
         with contextlib.ExitStack() as stack:
             stack.enter_context(dask.config.set(_CONFIG))
-            cluster = stack.enter_context(contextlib.closing(_cluster(environments)))
+            cluster = stack.enter_context(contextlib.closing(_cluster(environments, pages)))
             super().__init__(stack.enter_context(contextlib.closing(Client(cluster, set_as_default=False))))
             self._parts = stack.pop_all()
 
@@ -79,11 +83,20 @@ def places(workers: int | None = None, per_gpu: int = 1, tasks: int | None = Non
     return [{**memory, CORES: ",".join(map(str, _group(cores, i, count)))} for i in range(count)]
 
 
-def _cluster(environments: list[dict[str, str]]) -> SpecCluster:
+def _pages() -> dict[str, Any]:
+    """Options of a scheduler that serves pages; Dask draws them with Bokeh."""
+    require(
+        find_spec("bokeh") is not None,
+        "dashboard needs Bokeh, which is not installed; install it with: pip install bokeh, or leave dashboard out.",
+    )
+    return {"dashboard": True, "dashboard_address": f"{_HERE['host']}:8787"}
+
+
+def _cluster(environments: list[dict[str, str]], pages: dict[str, Any]) -> SpecCluster:
     for _ in range(_STARTS):
         try:
             return SpecCluster(
-                scheduler={"cls": Scheduler, "options": {**_HERE, "port": 0}},
+                scheduler={"cls": Scheduler, "options": {**_HERE, **pages, "port": 0}},
                 workers={number: _worker(environment) for number, environment in enumerate(environments)},
                 silence_logs=logging.ERROR,
             )
