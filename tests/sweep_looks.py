@@ -21,7 +21,11 @@ def look(state=State.COMPLETE, sentence="", chains=4, accuracy=None, **options):
 
 
 def some_that_failed(runs):
-    """The same, of which one failed, one is at work and one waits."""
-    states = (State.FAILED, "a sentence with <b>"), (State.RUNNING, "here, process 7"), (State.WAITING, "")
-    changed = [run._replace(outcome=Outcome(*state), summary={}) for run, state in zip(runs, states, strict=False)]
-    return [*changed, *runs[len(changed) :]]
+    """The same, of which one failed, one is at work, with averages so far, and one waits."""
+    failed, running, waiting = (
+        Outcome(State.FAILED, "a sentence with <b>"),
+        Outcome(State.RUNNING, "here"),
+        State.WAITING,
+    )
+    changed = [runs[0]._replace(outcome=failed, summary={}), runs[1]._replace(outcome=running)]
+    return [*changed, *(run._replace(outcome=Outcome(waiting), summary={}) for run in runs[2:3]), *runs[3:]]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import trajens as tj
+from tests.test_cli import call
 from tests.test_figures import drawn_again
 from trajens.experiments import Experiment, resolve
 from trajens.figures import FIGURES, digits, figure_drift
@@ -162,6 +163,22 @@ def test_the_plan_of_figure_3_has_the_options_of_its_runs(tmp_path, monkeypatch)
     job = Job(tmp_path, TINY, "own", 4, False)
     assert [folder.name for folder in folders_of_runs(job)] == list(sampled)
     assert sampled == dict(plan.runs)
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--workers", "2"], "workers must be left out without an engine, got 2; add --engine."),
+        (["--slurm", "a=b"], "slurm must be left out without an engine"),
+        (["--engine", "cloud"], "engine must be one of 'local', 'dask', 'slurm', got 'cloud'"),
+        (["--engine", "dask", "--scale", "own"], "scale must be one of"),
+    ],
+)
+def test_engines_of_a_figure_are_checked_before_anything_is_sampled(capsys, tmp_path, more, sentence):
+    code, _, err = call(capsys, "figure", "3", "--out", str(tmp_path / "a"), *more)
+    assert code == 2
+    assert sentence in err
+    assert not (tmp_path / "a").exists()
 
 
 def test_other_figures_are_no_sweeps(tmp_path):

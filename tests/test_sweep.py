@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+import typer
 from rich.console import Console
 
 import trajens as tj
 from tests.sweeping import assert_same, children_of, command_of, finished, kill, started, trained, wait_for
-from trajens.cli import app, sweep_table
+from trajens.cli import app, engines, sweep_table
 from trajens.errors import InputError
 from trajens.experiments import Experiment
 from trajens.storage.stored import StoredRun
@@ -365,6 +366,32 @@ def test_the_commands_that_look(swept, capsys, tmp_path):
     assert called("gather", swept.path) == table_of(rows_of(swept))
     assert called("gather", swept.path, "--out", tmp_path / "t.csv") == ""
     assert (tmp_path / "t.csv").read_text() == table_of(rows_of(swept))
+
+
+@pytest.mark.parametrize(
+    ("states", "code"),
+    [
+        ({"a": State.COMPLETE, "b": State.COMPLETE}, None),
+        ({"a": State.COMPLETE, "b": State.FAILED}, 4),
+        ({"a": State.STOPPED, "b": State.FAILED}, 75),
+    ],
+)
+def test_an_engine_on_the_command_line_tells_what_failed_and_exits_by_it(monkeypatch, capsys, tmp_path, states, code):
+    told = []
+
+    def sweep(plan, out, *asked):
+        told.extend(asked[:6])
+        return driver.Swept(out, {name: Outcome(state, "a sentence") for name, state in states.items()})
+
+    monkeypatch.setattr(engines, "sweep", sweep)
+    asked = engines.Asked("slurm", minutes=9, slurm=["gpus-per-node=1", "partition=a=b"])
+    with contextlib.ExitStack() as stack:
+        if code is not None:
+            end = stack.enter_context(pytest.raises(typer.Exit))
+        assert asked.swept(tmp_path / "plan.toml", tmp_path / "a").is_complete
+    assert code is None or end.value.exit_code == code
+    assert told == ["slurm", None, None, None, 9, {"gpus_per_node": 1, "partition": "a=b"}]
+    assert ("trajens: b failed: a sentence" in capsys.readouterr().err) == (states["b"] is State.FAILED)
 
 
 def test_trajens_and_a_task_are_loaded_without_dask_and_a_task_without_jax():

@@ -57,8 +57,11 @@ def report(
     require(
         file.suffix.lower() in (".html", ".htm"), f"out must end in .html, got '{file}'; choose a name such as {NAME}."
     )
-    use_all_cores()
-    if _is_sweep(directories, data, chain):
+    is_sweep = _is_sweep(directories, data, chain)
+    if not is_sweep:
+        # For a sweep nothing is computed, and its runs may need all that is here.
+        use_all_cores()
+    if is_sweep:
         _write_sweep(directories[0], file, pause if watch else None)
     elif watch:
         _watch(directories, file, data, chain, pause)
