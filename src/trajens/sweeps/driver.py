@@ -24,6 +24,8 @@ COMPILED = "compiled"
 """Folder in which processes leave programs for each other, on one machine."""
 _POLL, _LOOK = 0.1, 1.0
 """Seconds between two questions to the engine, and between two looks at who works on what."""
+_REST = 20.0
+"""A look is followed by a pause that is so many times as long."""
 _PATIENCE = 150.0
 """How long a driver waits for tasks that were asked to stop."""
 
@@ -131,16 +133,18 @@ def _wait(
 ) -> None:
     """Until all have ended, or those that have begun after a wish to stop."""
     asked: float | None = None
-    looked = 0.0
+    next_look = 0.0
     while pending:
         for name, waiting in list(pending.items()):
             ended = waiting.outcome()
             if ended is not None:
                 outcomes[name] = ended
                 del pending[name]
-        if show is not None and time.monotonic() - looked > _LOOK:
+        if show is not None and time.monotonic() > next_look:
+            begin = time.monotonic()
             outcomes |= _seen(directory, pending)
-            looked = time.monotonic()
+            # Thousands of files of a network file system are looked at less often.
+            next_look = begin + max(_LOOK, _REST * (time.monotonic() - begin))
         if asked is None and ((stop is not None and stop()) or not is_ours()):
             asked = time.monotonic()
             _ask_to_stop(directory, pending)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trajens.errors import StorageError
-from trajens.exit_codes import INTERRUPTED, NOT_WRITTEN, STOPPED
+from trajens.exit_codes import INTERRUPTED, STOPPED
 from trajens.files import Lock, storage_errors
 from trajens.storage.checkpoint import checkpoints
 from trajens.sweeps.kept import SweepDirectory
@@ -66,12 +66,7 @@ class Task:
             outcome = self._worked(directory, lease)
             if outcome is None:
                 return Outcome(State.STOPPED, "another process works on it")
-            try:
-                keep_outcome(directory, self.name, outcome)
-            except StorageError:
-                # Why a run failed is worth more than that this cannot be written down either.
-                if outcome.state is not State.FAILED:
-                    raise
+            keep_outcome(directory, self.name, outcome)
             return outcome
         finally:
             lease.release()
@@ -145,7 +140,7 @@ class _Attempt:
                 f"its process must not be killed, got signal {-self.code} {DEATHS} times without anything new saved; "
                 f"see '{self._log}'.",
             )
-        return Outcome(State.FAILED, self._last_line() or self._unsaid())
+        return Outcome(State.FAILED, self._last_line() or f"its process ended with code {self.code}")
 
     def _last_line(self) -> str:
         """What the process said last; an error of ours is one sentence there, a bug the last line of a traceback."""
@@ -154,12 +149,6 @@ class _Attempt:
             stream.seek(self._begin)
             lines = stream.read().decode(errors="replace").strip().splitlines()
         return lines[-1].removeprefix("trajens: ").removeprefix("error: ") if lines else ""
-
-    def _unsaid(self) -> str:
-        if self.code == NOT_WRITTEN:
-            advice = "free some space, what was saved before is intact"
-            return f"'{self._log}' must be written, got not even the reason; {advice}."
-        return f"its process ended with code {self.code}"
 
 
 def _await_lock(file: Path, lease: Lease) -> None:
