@@ -1,5 +1,6 @@
 """Sweeps: what a driver does with the outcomes of tasks, what is told of them, and that nothing is lost by any kill."""
 
+import contextlib
 import csv
 import io
 import json
@@ -377,10 +378,10 @@ def test_the_commands_that_look(swept, capsys, tmp_path):
     ],
 )
 def test_an_engine_on_the_command_line_tells_what_failed_and_exits_by_it(monkeypatch, capsys, tmp_path, states, code):
-    told = []
+    told = {}
 
-    def sweep(plan, out, *asked):
-        told.extend(asked[:6])
+    def sweep(plan, out, **asked):
+        told.update({name: value for name, value in asked.items() if value and name not in ("stop", "show")})
         return driver.Swept(out, {name: Outcome(state, "a sentence") for name, state in states.items()})
 
     monkeypatch.setattr(engines, "sweep", sweep)
@@ -390,7 +391,7 @@ def test_an_engine_on_the_command_line_tells_what_failed_and_exits_by_it(monkeyp
             end = stack.enter_context(pytest.raises(typer.Exit))
         assert asked.swept(tmp_path / "plan.toml", tmp_path / "a").is_complete
     assert code is None or end.value.exit_code == code
-    assert told == ["slurm", None, None, None, 9, {"gpus_per_node": 1, "partition": "a=b"}]
+    assert told == {"engine": "slurm", "minutes": 9, "slurm": {"gpus_per_node": 1, "partition": "a=b"}}
     assert ("trajens: b failed: a sentence" in capsys.readouterr().err) == (states["b"] is State.FAILED)
 
 

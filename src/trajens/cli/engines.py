@@ -55,7 +55,7 @@ class Asked(NamedTuple):
         """Do all runs of a plan, with a table of them; what failed is told, and exits, as does a stop."""
         jobs = None if not self.slurm else dict(_pair(text) for text in self.slurm)
         with StopOnSignal() as stop, SweepTable(SweepDirectory(out)) as show:
-            swept = sweep(plan, out, *self[:6], jobs, stop, show)
+            swept = sweep(plan, out, **{**self._asdict(), "slurm": jobs}, stop=stop, show=show)
         for name, sentence in swept.failed.items():
             say(f"trajens: {name} failed: {sentence}")
         say(f"trajens: {spoken(swept.outcomes)}")
