@@ -13,7 +13,7 @@ from trajens.report.images import coloured, data_address
 from trajens.report.thinning import some
 
 SIDE = 230.0
-WIDE = 270.0
+WIDE = 260.0
 _LEFT, _TOP = 74.0, 12.0
 _WIDTH, _HEIGHT = 440.0, 290.0
 _SPACE, _BAR = 10.0, 16.0
