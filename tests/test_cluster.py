@@ -21,8 +21,8 @@ from trajens.sweeps.kept import SweepDirectory
 
 pytestmark = pytest.mark.cluster
 
-SHORT, LONG = 400_000, 4_000_000
-"""Epochs of runs that live long enough to be disturbed, and, on a usual core, longer than a job of a minute."""
+SHORT, LONG = 400_000, 1_500_000
+"""Epochs of runs that live long enough to be disturbed, and, on a busy core, longer than a job of a minute."""
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -18,6 +18,7 @@ from trajens.sweeps import lease as leases
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import Lease, holder
 from trajens.sweeps.plan import Plan
+from trajens.sweeps.runner import save
 from trajens.sweeps.state import Outcome, State, keep_outcome, outcome_of
 from trajens.sweeps.task import Task
 
@@ -187,6 +188,31 @@ def test_a_process_that_is_killed_is_started_again_and_one_without_a_parent_ends
     parent.wait()
     wait_for(lambda: not os.path.exists(f"/proc/{child}"))
     assert outcome_of(directory, "run").state is State.STOPPED
+
+
+@pytest.mark.slow
+def test_a_run_saves_itself_when_the_time_of_its_job_is_over(tmp_path):
+    directory = directory_of(tmp_path / "a", epochs=2**31 - 1, checkpoint_seconds=1e6)
+
+    def is_over(*_):
+        save(60)
+        raise SystemExit
+
+    def tell():
+        wait_for(lambda: checkpoints(directory.run("run")))
+        os.kill(os.getpid(), signal.SIGUSR2)
+
+    usual = signal.signal(signal.SIGUSR2, is_over)
+    thread = threading.Thread(target=tell)
+    thread.start()
+    try:
+        with pytest.raises(SystemExit):
+            task(directory)()
+    finally:
+        thread.join()
+        signal.signal(signal.SIGUSR2, usual)
+    assert StoredRun(directory.run("run")).epoch > 0
+    assert not directory.task("run", "lease").exists()
 
 
 @pytest.mark.slow

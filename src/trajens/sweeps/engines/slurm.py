@@ -20,6 +20,7 @@ from trajens.files import write_atomically
 from trajens.storage.checkpoint import checkpoints
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import holder
+from trajens.sweeps.runner import save
 from trajens.sweeps.state import Outcome, State, kept_outcome
 from trajens.sweeps.task import Task
 
@@ -34,6 +35,8 @@ _REFUSALS = 60
 """How often in a row SLURM may refuse what it took before, as it does while its controller is away."""
 _SAVE_SECONDS = 30
 """Between the signal that says that the time is over, and the end."""
+_END_SECONDS = 10
+"""Of which so many are for queueing the job again."""
 
 
 class SlurmTask:
@@ -46,7 +49,8 @@ class SlurmTask:
         return str(self._task().state)
 
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
-        """Called when the time is over; the exit that follows ends the run, which goes on from its last checkpoint."""
+        """Called when the time is over: the run saves itself, is ended by the exit that follows, and goes on later."""
+        save(_SAVE_SECONDS - _END_SECONDS)
         return submitit.helpers.DelayedSubmission(SlurmTask(self._task))
 
 
