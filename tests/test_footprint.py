@@ -121,7 +121,9 @@ def test_an_audit_looks_at_no_more_at_a_time_than_the_sampler_or_a_few():
 def test_hidden_layers_are_counted_as_the_compiler_counts_them():
     wide = wide_problem()
     one = target(8, wide)
-    settings = tj.Settings(chains=4, devices=jax.devices()[:1], acceptance=tj.Metropolis()).checked(one)
+    # One lane per chain to sample, and four pairs of models to measure.
+    how = {"chains": 4, "acceptance": tj.Metropolis(), "scan": "random"}
+    settings = tj.Settings(devices=jax.devices()[:1], **how).checked(one)
     sampler = tj.Sampler(one, settings)
     with jax.ensure_compile_time_eval():
         state = state_like(sampler.program, 4, wide.dim)
@@ -129,7 +131,7 @@ def test_hidden_layers_are_counted_as_the_compiler_counts_them():
     compiled = jax.jit(measuring).lower(sampler._inputs, state, np.int32(0)).compile().memory_analysis()
     activations = 4 * 8 * 64 * 2000 * 4
     assert compiled.temp_size_in_bytes > 1.5 * activations
-    assert 1.0 <= work(problem=wide, chains=4, acceptance=tj.Metropolis()) / compiled.temp_size_in_bytes < 1.5
+    assert 0.95 < work(problem=wide, **how) / compiled.temp_size_in_bytes < 1.2
 
 
 def test_the_need_of_a_run_is_no_less_than_its_state_takes():
