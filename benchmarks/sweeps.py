@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -66,7 +65,7 @@ def main() -> None:
     options = {"problem": "perceptron", "epochs": given.epochs, "tau": 4, "records": 20}
     plan = {"options": options, "grid": {"seed": list(range(given.runs))}}
     cores = len(os.sched_getaffinity(0))
-    times: dict[str, list[tuple[float, float]]] = {"by hand": [], "sweep": []}
+    times: dict[str, list[float]] = {"by hand": [], "sweep": []}
     for _ in range(given.repeats):
         with tempfile.TemporaryDirectory() as folder:
             script = Path(folder, "hand.py")
@@ -84,30 +83,25 @@ def main() -> None:
         nothing = float(
             subprocess.run([sys.executable, str(script)], check=True, capture_output=True, text=True).stdout
         )
-    ratios = [sweep[0] / hand[0] for hand, sweep in zip(times["by hand"], times["sweep"], strict=True)]
+    ratios = [sweep / hand for hand, sweep in zip(times["by hand"], times["sweep"], strict=True)]
     table = Table(title=f"{given.runs} runs of {given.epochs} epochs on {cores} cores")
-    for heading in ("", "seconds", "CPU seconds"):
+    for heading in ("", "seconds"):
         table.add_column(heading)
     for name, found in times.items():
-        table.add_row(name, *(", ".join(f"{each[i]:.1f}" for each in found) for i in (0, 1)))
+        table.add_row(name, ", ".join(f"{each:.1f}" for each in found))
     Console().print(table)
     print(f"ratio {statistics.median(ratios):.3f} ({', '.join(f'{ratio:.3f}' for ratio in ratios)})")
     print(f"{given.nothing} runs that do nothing, workers started and ended: {nothing:.1f} s")
     if given.out is not None:
-        measured = {"runs": given.runs, "epochs": given.epochs, "cores": cores, "seconds, CPU seconds": times}
+        measured = {"runs": given.runs, "epochs": given.epochs, "cores": cores, "seconds": times}
         given.out.write_text(json.dumps({**measured, "ratios": ratios, "nothing": [given.nothing, nothing]}, indent=1))
 
 
-def _timed(command: list[str]) -> tuple[float, float]:
-    """Seconds by the clock, and of all processors, of a command and its children."""
-    before, begin = _spent(), time.perf_counter()
+def _timed(command: list[str]) -> float:
+    """Seconds of a command."""
+    begin = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.perf_counter() - begin, _spent() - before
-
-
-def _spent() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return time.perf_counter() - begin
 
 
 def _toml(plan: dict[str, dict[str, Any]]) -> str:
