@@ -111,7 +111,7 @@ PROCESSES = [
     ),
     Row("info", 2, "got invalid truth value 'maybe'", "", "JAX_ENABLE_X64=maybe"),
     Row("info", 130, "trajens: interrupted; nothing was written.", "Ctrl-C while loading"),
-    Row("sweep plan.toml --out swept", 4, "trajens: run failed: column 'a' of '{here}/missing.csv' must"),
+    Row("sweep plan.toml --out swept", 4, "trajens: run failed: the loss of the initial path must be finite"),
     Row(f"{TRAIN} --out stopped", 75, "go on with: trajens resume stopped", "Ctrl-C while sampling"),
     Row(f"{TRAIN}", 1, "Traceback", "bug"),
 ]
@@ -157,8 +157,7 @@ def here(tmp_path_factory):
     x = np.random.default_rng(0).uniform(size=(100, 2))
     lines = [f"{a},{b},{i % 2}" for i, (a, b) in enumerate(x.tolist())]
     (folder / "data.csv").write_text("\n".join(["a,b,label", *lines]))
-    (folder / "missing.csv").write_text("a,label\n1,0\n,1\n")
-    (folder / "plan.toml").write_text('[options]\nproblem = "missing.csv"\nepochs = 100')
+    (folder / "plan.toml").write_text('[options]\nproblem = "data.csv"\nloss = "squared"\nepochs = 100\nsigma = 1e12')
     (folder / "folder.csv").mkdir()
     (folder / "file").write_text("")
     (folder / "cut.npz").write_bytes(b"PK\x03\x04 cut off")

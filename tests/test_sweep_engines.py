@@ -25,10 +25,10 @@ def test_workers_that_are_killed_while_they_start_are_started_again(monkeypatch,
 
     monkeypatch.setattr(local, "SpecCluster", cluster)
     if failures < 3:
-        assert local._cluster([{}]) == "a cluster"
+        assert local._cluster([{}], {}) == "a cluster"
     else:
         with pytest.raises(InputError, match=r"must start, got RuntimeError: Nanny failed to start, 3 times"):
-            local._cluster([{}])
+            local._cluster([{}], {})
 
 
 class FakeSlurm:
