@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: install demo test test-slow test-long browser lint docs sanitize gpu bench clean
+.PHONY: install demo test test-slow test-long browser cluster lint docs sanitize gpu bench clean
 
 install: $(VENV)/.installed
 
@@ -23,7 +23,7 @@ demo: install
 	$(BIN)/trajens report demo/run --out demo/report.html
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not long and not browser"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not long and not browser and not cluster"
 
 # What takes longer: biases to a tenth of a per cent, damaged files, many kills.
 test-slow: install
@@ -36,6 +36,11 @@ test-long: install
 # The page of `trajens report` in a real browser; skipped where there is no Chromium.
 browser: install
 	$(BIN)/python -m pytest -m browser -rs
+
+# Sweeps on a SLURM of one node, which tests/cluster/slurm.sh brings up on the loopback interface and takes down again;
+# needs Linux and root, and installs Debian's packages of SLURM where they are missing.
+cluster: install
+	tests/cluster/slurm.sh $(BIN)/python -m pytest -m cluster -rs --durations=0 tests/test_cluster.py
 
 lint: install
 	$(BIN)/ruff check .

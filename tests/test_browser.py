@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import trajens as tj
-from trajens.report import page, seen
+from tests.sweep_looks import look, some_that_failed
+from trajens.report import SweepSeen, page, seen, sweep_page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
@@ -48,7 +49,9 @@ window.look = () => {
     svg.dispatchEvent(new PointerEvent("pointerleave", where));
     if (tip.classList.contains("shown")) window.errors.push(`${name} stays`);
   });
-  const texts = [...document.querySelectorAll("svg.chart text")].map((t) => t.getBoundingClientRect().height);
+  // A letter that stands beside an axis lies on its side.
+  const texts = [...document.querySelectorAll("svg.chart text")].map((t) => t.getBoundingClientRect())
+    .map((box) => Math.max(box.height, box.width));
   return { errors: window.errors, over, tips, inner: window.innerWidth, wide: document.documentElement.scrollWidth,
     panels: [...document.querySelectorAll("figure.panel")].filter((f) => f.getBoundingClientRect().height > 40)
       .map((f) => f.id), smallest: Math.min(...texts) };
@@ -58,7 +61,7 @@ window.look = () => {
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory):
-    """Pages of a run with classes, and of two runs side by side."""
+    """Pages of a run with classes, of two runs side by side, and of sweeps over two options and over three."""
     folder, rng = tmp_path_factory.mktemp("browser"), np.random.default_rng(0)
     x = rng.standard_normal((200, 3))
     np.savez(folder / "data.npz", x=x, y=(x[:, 0] > 0).astype(int) + (x[:, 1] + x[:, 2] > 1))
@@ -67,7 +70,20 @@ def content(tmp_path_factory):
     with pytest.raises(SystemExit):
         tj.cli.app([*command, "--out", str(out)])
     one = seen(out)
-    return {"one": page([one]), "two": page([one, one])}
+    swept = [
+        look(tau=tau, s=s, seed=seed, accuracy=0.9) for tau in (1, 2, 4, 64) for s in (5.0, 20.0) for seed in (1, 2)
+    ]
+    named = [
+        look(tau=tau, model=model, acceptance=name)
+        for tau in (1, 2, 4, 64)
+        for model in ("cnn", "a-network-with-a-name-that-is-longer-than-a-telephone-is-wide-and-has-no-space")
+        for name in ("penalty", "paper")
+    ]
+    pages = {"sweep": some_that_failed(swept), "names": named, "points": [run for run in named if "tau=4" in run.run]}
+    of_sweeps = {
+        name: sweep_page(SweepSeen(folder / out.name, tuple(looks)), folder, 7.0) for name, looks in pages.items()
+    }
+    return {"one": page([one]), "two": page([one, one]), **of_sweeps}
 
 
 def looked(tmp_path, text, width, *flags):
@@ -87,7 +103,7 @@ def looked(tmp_path, text, width, *flags):
     return json.loads(html.unescape(found)), complaints
 
 
-@pytest.mark.parametrize("which", ["one", "two"])
+@pytest.mark.parametrize("which", ["one", "two", "sweep", "names", "points"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_page_fits_its_window_and_shows_numbers_where_the_mouse_is(tmp_path, content, which, width):
     found, complaints = looked(tmp_path, content[which], width)
@@ -104,6 +120,9 @@ def test_a_page_fits_its_window_and_shows_numbers_where_the_mouse_is(tmp_path, c
     if which == "one":
         assert re.match(r"epoch [\d,]+\nchain 0: [\d.]+", found["tips"]["panel-loss"])
         assert re.match(r"members \d and \d: agree on [\d.]+ % of inputs", found["tips"]["panel-similarity"])
+    if which == "sweep":
+        assert re.match(r"tau \d+\ns = 5: [\d.]+ ± [\d.]+\ns = 20: ", found["tips"]["panel-loss"])
+        assert re.match(r"tau = 2, s = 20: 25 ± 5 \(2 seeds\)", found["tips"]["panel-loss-map"].replace("\u00a0", " "))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

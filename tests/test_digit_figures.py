@@ -12,11 +12,17 @@ import numpy as np
 import pytest
 
 import trajens as tj
+from tests.test_cli import call
 from tests.test_figures import drawn_again
+from trajens.experiments import Experiment, resolve
 from trajens.figures import FIGURES, digits, figure_drift
 from trajens.figures.claims import read_claims
-from trajens.figures.figure_3 import Scale, batch_ratio, figure_3, nearest
+from trajens.figures.figure_3 import Scale, batch_ratio, figure_3, folders_of_runs, nearest
 from trajens.figures.figure_4 import figure_4
+from trajens.figures.frame import Job
+from trajens.storage.written import read_toml
+from trajens.sweeps.kept import SweepDirectory
+from trajens.sweeps.state import Outcome, State, keep_outcome
 
 FEW = digits.Setup(True, sigma=0.1, chunk=60, records=8)
 TINY = Scale(FEW, (1, 3), (5.0, 50.0), 2, 40)
@@ -97,6 +103,87 @@ def test_a_run_that_is_missing_is_sampled_to_the_same_result(tiny, tmp_path):
     shutil.rmtree(tmp_path / "copy" / "runs" / "digits-own-seed-4" / "tau-3")
     figure_3(tmp_path / "copy", scale=TINY, seed=4)
     assert rows(tmp_path / "copy" / "figure_3.csv") == rows(first / "figure_3.csv")
+
+
+class Here:
+    """An engine that does its tasks at once, in this process, by the files of the sweep."""
+
+    def submit(self, task):
+        directory = SweepDirectory(task.path)
+        Experiment(resolve(read_toml(directory.task(task.name, "toml")))).run(directory.run(task.name))
+        keep_outcome(directory, task.name, Outcome(State.COMPLETE))
+        return self
+
+    def outcome(self):
+        return Outcome(State.COMPLETE)
+
+    def close(self):
+        pass
+
+
+@pytest.mark.slow
+def test_a_sweep_of_the_runs_of_figure_3_ends_in_the_same_bits(tiny, tmp_path, monkeypatch):
+    first, finished = tiny
+    out = tmp_path / "swept"
+    again = figure_3(out, scale=TINY, seed=4, sweep=lambda plan, folder: tj.sweep(plan, folder, Here()))
+    assert again.claims == finished.claims
+    assert (out / "figure_3.csv").read_bytes() == (first / "figure_3.csv").read_bytes()
+    for name in ("tau-1", "tau-3"):
+        runs = [
+            tj.StoredRun(folder / name)
+            for folder in (first / "runs" / "digits-own-seed-4", out / "runs" / "digits-own-seed-4-sweep" / "runs")
+        ]
+        np.testing.assert_array_equal(*(run.paths for run in runs))
+        np.testing.assert_array_equal(*(run.records["loss"] for run in runs))
+        assert runs[1].is_complete
+    # What a sweep has done is drawn without one too, by figure 4 as well.
+    assert drawn_again(monkeypatch, figure_3, out, scale=TINY, seed=4).claims == finished.claims
+    drawn_again(monkeypatch, figure_4, out, scale=TINY, seed=4)
+
+
+def test_the_plan_of_figure_3_has_the_options_of_its_runs(tmp_path, monkeypatch):
+    """With an engine, and without: a run for every tau, the s of one in a list, and seeds that differ."""
+    plans, sampled = [], {}
+
+    def sweep(plan, folder):
+        plans.append((plan, folder))
+        return tj.sweeps.Swept(folder, {"tau-3": Outcome(State.FAILED, "a sentence.")})
+
+    with pytest.raises(tj.InputError, match=r"some that are not, tau-3: a sentence\.; the same command goes on"):
+        figure_3(tmp_path, scale=TINY, seed=4, sweep=sweep)
+    [(plan, folder)] = plans
+    assert folder == tmp_path / "runs" / "digits-own-seed-4-sweep"
+    assert [run.name for run in plan.runs] == ["tau-1", "tau-3"]
+    assert [(run.config.tau, run.config.s, run.config.chains, run.config.epochs) for run in plan.runs] == [
+        (1, [5.0, 50.0], 2, 40),
+        (3, [5.0, 50.0], 2, 120),
+    ]
+    assert plan.runs[0].config.seed != plan.runs[1].config.seed
+    monkeypatch.setattr(digits, "sampled", lambda folder, config, show: sampled.update({folder.name: config}))
+    job = Job(tmp_path, TINY, "own", 4, False)
+    assert [folder.name for folder in folders_of_runs(job)] == list(sampled)
+    assert sampled == dict(plan.runs)
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--workers", "2"], "workers must be left out without an engine, got 2; add --engine."),
+        (["--slurm", "a=b"], "slurm must be left out without an engine"),
+        (["--engine", "cloud"], "engine must be one of 'local', 'dask', 'slurm', got 'cloud'"),
+        (["--engine", "dask", "--scale", "own"], "scale must be one of"),
+    ],
+)
+def test_engines_of_a_figure_are_checked_before_anything_is_sampled(capsys, tmp_path, more, sentence):
+    code, _, err = call(capsys, "figure", "3", "--out", str(tmp_path / "a"), *more)
+    assert code == 2
+    assert sentence in err
+    assert not (tmp_path / "a").exists()
+
+
+def test_other_figures_are_no_sweeps(tmp_path):
+    with pytest.raises(tj.InputError, match="figure must be one whose runs can be a sweep with an engine, got 4"):
+        figure_4(tmp_path, scale=TINY, sweep=lambda plan, out: None)
 
 
 @pytest.mark.slow

@@ -61,6 +61,12 @@ INSIDE = [
     Row("evaluate file/x", 2, "directory must be that of a run, got 'file/x'"),
     Row("resume file", 2, "got 'file' without config.toml"),
     Row("picture nowhere", 2, "directory must be that of a run, got 'nowhere'"),
+    Row("sweep folder.csv --out s", 2, "plan must be a file that can be read, got 'folder.csv': Is a directory"),
+    Row("sweep data.csv --out s", 2, "plan must be TOML, got 'data.csv'"),
+    Row(
+        "sweep status folder.csv", 2, "the directory must be that of a sweep, got '{here}/folder.csv' without plan.toml"
+    ),
+    Row("sweep gather run", 2, "the directory must be that of a sweep, got '{here}/run' without plan.toml"),
     Row("report nowhere", 2, "directory must be that of a run, got 'nowhere'"),
     # What cannot fit.
     Row(
@@ -105,6 +111,7 @@ PROCESSES = [
     ),
     Row("info", 2, "got invalid truth value 'maybe'", "", "JAX_ENABLE_X64=maybe"),
     Row("info", 130, "trajens: interrupted; nothing was written.", "Ctrl-C while loading"),
+    Row("sweep plan.toml --out swept", 4, "trajens: run failed: the loss of the initial path must be finite"),
     Row(f"{TRAIN} --out stopped", 75, "go on with: trajens resume stopped", "Ctrl-C while sampling"),
     Row(f"{TRAIN}", 1, "Traceback", "bug"),
 ]
@@ -150,6 +157,7 @@ def here(tmp_path_factory):
     x = np.random.default_rng(0).uniform(size=(100, 2))
     lines = [f"{a},{b},{i % 2}" for i, (a, b) in enumerate(x.tolist())]
     (folder / "data.csv").write_text("\n".join(["a,b,label", *lines]))
+    (folder / "plan.toml").write_text('[options]\nproblem = "data.csv"\nloss = "squared"\nepochs = 100\nsigma = 1e12')
     (folder / "folder.csv").mkdir()
     (folder / "file").write_text("")
     (folder / "cut.npz").write_bytes(b"PK\x03\x04 cut off")
@@ -190,7 +198,7 @@ def named(row):
 def test_a_command_in_a_process_of_its_own(here, row):
     code, err = ran(row, here)
     assert code == row.code, err
-    assert row.sentence in err
+    assert row.sentence.replace("{here}", str(here)) in err
     assert ("Traceback" in err) == (row.how == "bug")
 
 

@@ -1,11 +1,18 @@
 """A run that cannot fit into memory is refused before it starts."""
 
+from functools import partial
+
+import jax
 import numpy as np
 import pytest
 
 import trajens as tj
+from trajens.losses import losses_of_pairs
 from trajens.sampling import footprint
-from trajens.sampling.footprint import bytes_free, bytes_needed
+from trajens.sampling.footprint import bytes_at_work, bytes_free, bytes_needed
+from trajens.sampling.intermediates import bytes_held
+from trajens.sampling.measure import measure
+from trajens.sampling.sampler import state_like
 
 DATA = tj.datasets.perceptron(size=64)
 PROBLEM = DATA.problem()
@@ -19,6 +26,22 @@ def target(tau=8, problem=PROBLEM):
 def needed(tau=8, kept=0, problem=PROBLEM, **settings):
     one = target(tau, problem)
     return bytes_needed(one, tj.Settings(**settings).checked(one), kept)
+
+
+def work(tau=8, problem=PROBLEM, **settings):
+    one = target(tau, problem)
+    return bytes_at_work(one, tj.Settings(**settings).checked(one))
+
+
+def wide_problem():
+    return tj.models.mlp((4, 2000, 3)).problem(np.zeros((64, 4), np.float32), np.arange(64) % 3)
+
+
+def losses(examples, problem=PROBLEM):
+    """Bytes held while a pair of models is evaluated."""
+    like = (jax.ShapeDtypeStruct((1, 2, problem.dim), np.float32), jax.ShapeDtypeStruct((1, examples), np.int32))
+    function = partial(losses_of_pairs, problem.loss, problem.data)
+    return bytes_held(function, *like, jax.ShapeDtypeStruct((1,), bool), platform="cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -73,16 +96,42 @@ def test_where_nobody_knows_what_is_free_nothing_is_refused(monkeypatch):
 
 def test_the_need_grows_with_chains_models_lanes_and_kept_paths():
     data = sum(leaf.nbytes for leaf in DATA)
-    # Four copies of the paths, and of the proposals of half as many lanes.
-    assert needed(chains=1) == data + 4 * 8 * PATH + 4 * 4 * PATH
-    assert needed(chains=10) - data == 10 * (needed(chains=1) - data)
-    assert needed(tau=16, chains=1) - data == 2 * (needed(chains=1) - data)
-    assert needed(chains=1, scan="random") == data + 4 * 8 * PATH + 4 * PATH
-    assert needed(chains=1, move=tj.CentreOfMass(0.1)) == data + 4 * 8 * PATH + 4 * 8 * PATH
+    at_work = partial(work, chains=64)
+    # Four copies of the paths, and what is computed with them.
+    assert needed(chains=64) == data + 64 * 4 * 8 * PATH + at_work()
+    # Four copies of the proposals of half as many lanes as models, and the losses of 32 examples on their way.
+    assert at_work(acceptance=tj.Metropolis()) == 64 * 4 * (4 * PATH + losses(64))
+    assert at_work(tau=16, acceptance=tj.Metropolis()) == 2 * at_work(acceptance=tj.Metropolis())
+    assert work(chains=128) == 2 * at_work()
+    assert at_work(move=tj.CentreOfMass(0.1)) > 4 * 64 * 8 * PATH
     assert needed(chains=2, kept=10, keep_paths=True) - needed(chains=2) == 10 * 2 * 8 * PATH
     assert needed(chains=2, kept=10) == needed(chains=2)
     larger = tj.datasets.perceptron(size=640).problem()
-    assert needed(problem=larger, chains=1) - needed(chains=1) == 9 * data
+    assert needed(problem=larger, chains=1, acceptance=tj.Penalty(8)) > 10 * data
+
+
+def test_an_audit_looks_at_no_more_at_a_time_than_the_sampler_or_a_few():
+    wide = wide_problem()
+    few = work(problem=wide, chains=1, scan="random")
+    assert few == 16 * (4 * wide.dim * 4 + losses(64, wide))
+    # As many lanes of its own.
+    assert work(2, wide, chains=16, scan="random") == few
+
+
+def test_hidden_layers_are_counted_as_the_compiler_counts_them():
+    wide = wide_problem()
+    one = target(8, wide)
+    # One lane per chain to sample, and four pairs of models to measure.
+    how = {"chains": 4, "acceptance": tj.Metropolis(), "scan": "random"}
+    settings = tj.Settings(devices=jax.devices()[:1], **how).checked(one)
+    sampler = tj.Sampler(one, settings)
+    with jax.ensure_compile_time_eval():
+        state = state_like(sampler.program, 4, wide.dim)
+    measuring = partial(measure, sampler.program, examples=64)
+    compiled = jax.jit(measuring).lower(sampler._inputs, state, np.int32(0)).compile().memory_analysis()
+    activations = 4 * 8 * 64 * 2000 * 4
+    assert compiled.temp_size_in_bytes > 1.5 * activations
+    assert 0.95 < work(problem=wide, **how) / compiled.temp_size_in_bytes < 1.2
 
 
 def test_the_need_of_a_run_is_no_less_than_its_state_takes():
@@ -92,7 +141,5 @@ def test_the_need_of_a_run_is_no_less_than_its_state_takes():
 
 
 def test_memory_of_this_machine_is_known_or_not():
-    import jax
-
     free = bytes_free(jax.devices()[0])
     assert free is None or 2**20 < free < 2**50

@@ -31,7 +31,7 @@ def test_flags_override_the_file_which_overrides_the_defaults(tmp_path):
 def test_a_written_config_reads_back_as_the_same(tmp_path):
     for options in (
         {"problem": "mnist", "s": "60:1000", "epochs": 1000},
-        {"problem": "perceptron", "s": "5,10", "prior": 0.5, "segment": 3},
+        {"problem": "perceptron", "s": "5,10", "prior": 0.5, "segment": 3, "seed": "4,2"},
         {"problem": "mnist", "model": "mlp", "hidden": "64,32", "activation": "step", "prior": "flat"},
     ):
         config = resolve(options)
@@ -51,6 +51,16 @@ def test_several_s_make_that_many_chains_each():
     experiment = Experiment(resolve({"problem": "perceptron", "s": "5,10,20", "chains": 2}))
     assert experiment.chains == 6
     np.testing.assert_array_equal(experiment.target.s_of_chains(6), [5, 5, 10, 10, 20, 20])
+
+
+def test_several_seeds_make_the_chains_of_runs_with_one_seed_each():
+    options = {"problem": "perceptron", "tau": 2, "epochs": 100, "records": 2, "s": [5, 10], "chains": 2}
+    both = Experiment(resolve(options, {"seed": "3,7"})).run()
+    assert both.paths.shape[0] == 8
+    for seed, places in ((3, [0, 1, 4, 5]), (7, [2, 3, 6, 7])):
+        alone = Experiment(resolve(options, {"seed": seed})).run()
+        # Another number of chains may be rounded in another way, by less than any difference of random numbers.
+        np.testing.assert_allclose(both.paths[places], alone.paths, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,10 @@ from trajens.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from trajens.api import *  # noqa: F403
+    from trajens.sweeps import sweep as sweep
+
+_ABOVE = {"sweep": "trajens.sweeps"}
+"""What is offered too, but stands above all that a run needs, and is loaded only for those who ask for it."""
 
 
 def __getattr__(name: str) -> Any:
@@ -23,6 +27,8 @@ def __getattr__(name: str) -> Any:
     # Modules come alone: they ask for each other while they load, in whatever order.
     if find_spec(f"trajens.{name}") is not None:
         return import_module(f"trajens.{name}")
+    if name in _ABOVE:
+        return getattr(import_module(_ABOVE[name]), name)
     # Modules that this loads put their names here by themselves.
     known = {**vars(import_module("trajens.api")), **globals()}
     if name not in known:
@@ -32,4 +38,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *import_module("trajens.api").__all__})
+    return sorted({*globals(), *_ABOVE, *import_module("trajens.api").__all__})

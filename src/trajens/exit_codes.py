@@ -4,6 +4,8 @@ BAD_INPUT = 2
 """What was asked for cannot be done: an option, an input, its size or the machine."""
 NOT_WRITTEN = 3
 """A file or stdout could not be written."""
+SOME_FAILED = 4
+"""Some runs of a sweep failed; the others are complete."""
 STOPPED = 75
 """A run was asked to stop and saved itself: try again later (EX_TEMPFAIL)."""
 INTERRUPTED = 130

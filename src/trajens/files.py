@@ -17,6 +17,9 @@ try:
 except ImportError:  # Windows has no flock; there, nothing keeps a second process away.
     fcntl = None  # type: ignore[assignment]
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the operating system says when there is no room."""
+
 
 def write_atomically(file: Path, content: bytes | Callable[[IO[bytes]], None]) -> None:
     """Write beside `file`, flush to the disk, rename: a reader sees all of it or what was there before.
@@ -141,8 +144,7 @@ def storage_errors(file: Path) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, StorageError):
             raise
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        advice = "free some space" if is_full else "check the path and its permissions"
+        advice = "free some space" if error.errno in FULL else "check the path and its permissions"
         raise StorageError(
             f"'{file}' must be written, got {error.strerror or error}; {advice}, what was saved before is intact."
         ) from error

@@ -30,11 +30,17 @@ def has_summary(records: Records, burn_in: int) -> bool:
     return bool(records) and bool((starts(records) >= burn_in).any())
 
 
+def mean_and_error(values: np.ndarray) -> tuple[float, float]:
+    """Mean and standard error of independent values; the error of a single one is NaN."""
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return float(values.mean()), float(error)
+
+
 def summarise(records: Records, burn_in: int, reasons: tuple[str, ...]) -> dict[str, Any]:
     """Averages over the records that lie after `burn_in`; each counts as much as it has epochs.
 
-    `reasons` are the columns that count decisions. ``loss_stderr`` is the standard error over chains, NaN for a single
-    one.
+    `reasons` are the columns that count decisions. ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are
+    standard errors over chains, NaN for a single one.
     """
     start = starts(records)
     is_after = start >= burn_in
@@ -43,16 +49,22 @@ def summarise(records: Records, burn_in: int, reasons: tuple[str, ...]) -> dict[
     def mean(name: str) -> float:
         return float((records[name][:, is_after] * proposals).sum() / proposals.sum())
 
+    def error(name: str) -> float:
+        return mean_and_error((records[name][:, is_after] * proposals).sum(1) / proposals.sum(1))[1]
+
     def since(name: str) -> int:
         return int(np.diff(records[name], axis=1, prepend=0)[:, is_after].sum()) if name in records else 0
 
     losses = records["loss"][:, is_after].mean(1)
+    loss, loss_stderr = mean_and_error(losses)
     return {
-        "loss": float(losses.mean()),
-        "loss_stderr": float(losses.std(ddof=1) / np.sqrt(losses.size)) if losses.size > 1 else float("nan"),
+        "loss": loss,
+        "loss_stderr": loss_stderr,
         "loss_deciding": mean("loss_deciding"),
         "acceptance": mean("acceptance"),
+        "acceptance_stderr": error("acceptance"),
         "batch_size": mean("batch_size"),
+        "batch_size_stderr": error("batch_size"),
         "data_used": since("data_used"),
         "data_measured": since("data_measured"),
         "data_audited": since("data_audited"),

@@ -116,7 +116,8 @@ class Run:
     def summary(self, chains: Any = None) -> dict[str, Any]:
         """Plain numbers over the epochs after burn-in, averaged over all chains or those in `chains`.
 
-        ``loss_stderr`` is the standard error over chains, NaN for a single one.
+        ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are standard errors over chains, NaN for a
+        single one.
         """
         return summary_of(self.records, self.burn_in, self.epochs, self.seconds, chains)
 
@@ -146,7 +147,7 @@ def sample(
     target: Target,
     epochs: int,
     chains: int = Settings.chains,
-    seed: int = Settings.seed,
+    seed: int | Sequence[int] = Settings.seed,
     burn_in: int | None = None,
     move: Proposer | None = None,
     acceptance: AcceptanceTest | None = None,
@@ -173,7 +174,8 @@ def sample(
         Proposals per chain, burn-in included.
     chains : int
         Independent chains; they run in one compiled program, spread over the devices JAX sees.
-    seed : int in 0..2**32 - 1
+    seed : int in 0..2**32 - 1, or one for every chain
+        See `Settings`; chains of one seed have the random numbers of a run with that seed.
     burn_in : int, optional
         Epochs left out of `Run.summary`; default a fifth, or as long as a schedule of s needs to settle. Tests that
         adapt do so until then; with 0 they adapt throughout.

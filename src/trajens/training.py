@@ -54,7 +54,7 @@ def train(
     chains: int = 1,
     sigma: float | None = None,
     prior: float | str | None = "auto",
-    seed: int = Settings.seed,
+    seed: int | Sequence[int] = Settings.seed,
     move: Proposer | None = None,
     acceptance: AcceptanceTest | None = None,
     scan: str | Scan = Settings.scan,
@@ -89,7 +89,7 @@ def train(
         Step between models; default a sixth of the size of the parameters, see `scale_of`.
     prior
         As for `Target`.
-    move, acceptance, scan, scores, keep_paths, devices, ahead
+    seed, move, acceptance, scan, scores, keep_paths, devices, ahead
         As for `sample`; by default moves tune their sizes, and examples are scored by their losses.
     records : int
         How often is recorded, about.

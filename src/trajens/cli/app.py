@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -21,6 +22,7 @@ from trajens.cli.info import info
 from trajens.cli.predict import predict
 from trajens.cli.report import report
 from trajens.cli.streams import printing, say
+from trajens.cli.sweep import sweeps
 from trajens.cli.train import resume, train
 from trajens.errors import InputError, StorageError, first_line
 from trajens.exit_codes import BAD_INPUT, INTERRUPTED, NOT_WRITTEN
@@ -113,6 +115,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench, name="bench")
+app.add_typer(sweeps, name="sweep")
 app.command()(train)
 app.command()(resume)
 app.command()(evaluate)
@@ -128,7 +131,13 @@ app.command()(info)
 def main() -> None:
     """Run the command line on the arguments of this process."""
     warnings.showwarning = _show_warning
-    app(prog_name="trajens")
+    _command()(prog_name="trajens")
+
+
+@cache
+def _command() -> Any:
+    """What Typer makes of the functions, once in a process that runs many commands."""
+    return typer.main.get_command(app)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich import box
@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from trajens.cli.devices import use_all_cores
+from trajens.cli.engines import DASHBOARD, ENGINE_HELP, MINUTES, PER_GPU, SCHEDULER, SLURM, WORKERS, Asked, leave_gpus
 from trajens.cli.numbers import whole
-from trajens.errors import choice
+from trajens.errors import choice, require
 from trajens.figures import FIGURES, Finished
 from trajens.figures.claims import LEVEL
+from trajens.sweeps.engines import ENGINES
 
 
 def figure(
@@ -28,16 +30,37 @@ def figure(
     ] = "quick",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where pictures and numbers are written.")] = Path("figures"),
     seed: Annotated[str, typer.Option(metavar="N", help="Seed of the random numbers.")] = "0",
+    engine: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"Of figure 3. {ENGINE_HELP}", show_default="this process"),
+    ] = None,
+    workers: WORKERS = None,
+    per_gpu: PER_GPU = None,
+    dashboard: DASHBOARD = False,
+    scheduler: SCHEDULER = None,
+    minutes: MINUTES = None,
+    slurm: SLURM = None,
 ) -> None:
     """Sample, print and draw a figure of the paper, and judge what it claims.
 
-    Runs are kept in DIR/runs: the same command draws from them, or goes on where it was interrupted.
+    Runs are kept in DIR/runs: the same command draws from them, or goes on where it was interrupted. With an engine
+    they are those of a sweep, and the same.
     """
     names = list(FIGURES) if name == "all" else [choice("figure", name, [*FIGURES, "all"])]
+    told: dict[str, Any]
+    told = {"workers": workers, "per_gpu": per_gpu, "dashboard": dashboard, "scheduler": scheduler}
+    told |= {"minutes": minutes, "slurm": slurm}
+    options: dict[str, Any] = {"scale": scale, "seed": whole("seed", seed), "progress": True}
+    if engine is None:
+        for option, value in told.items():
+            require(not value, f"{option} must be left out without an engine, got {value}; add --engine.")
+    else:
+        leave_gpus()
+        options["sweep"] = Asked(choice("engine", engine, ENGINES), **told).swept
     use_all_cores()
     console = Console()
     for each in names:
-        _show(console, FIGURES[each](out, scale=scale, seed=whole("seed", seed), progress=True))
+        _show(console, FIGURES[each](out, **options))
 
 
 def _show(console: Console, finished: Finished) -> None:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from trajens import exact
 from trajens.experiments import Experiment
-from trajens.experiments.kinds import tilts
+from trajens.experiments.kinds import grouped, tilts
 from trajens.experiments.options import EVEN
 from trajens.run import Run
 from trajens.verdict import audited_error
@@ -26,11 +26,10 @@ def summary(run: Run, experiment: Experiment) -> dict[str, Any]:
     """The summary of a run; ``by_s`` has one for every group of chains when there are several s."""
     if experiment.config.s is None:
         return {**run.summary(), "s": float(run.s[0])}
-    values, annealing = tilts(experiment.config.s)
-    if annealing is not None:
-        return {**run.summary(), "s": annealing[1]}
-    groups = np.split(np.arange(run.settings.chains), len(values))
-    by_s = [_with_exact({**run.summary(group), "s": s}, experiment) for s, group in zip(values, groups, strict=True)]
+    groups = grouped(experiment.config.s, run.settings.chains)
+    if tilts(experiment.config.s)[1] is not None:
+        return {**run.summary(), "s": groups[0][0]}
+    by_s = [_with_exact({**run.summary(chains), "s": s}, experiment) for s, chains in groups]
     return by_s[0] if len(by_s) == 1 else {**run.summary(), "by_s": by_s}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from trajens.acceptance import AcceptanceTest, MinibatchBarker, Penalty
 from trajens.datasets import Label, Labelled, Reading
 from trajens.errors import InputError, integer, number, require
 from trajens.experiments.kinds import tilts
-from trajens.experiments.options import EVEN, PROBLEMS, RENAMED, Config
+from trajens.experiments.options import EVEN, OF_FILES, PROBLEMS, RENAMED, STARTS, Config
 from trajens.experiments.parts import acceptance_of, move_of
 from trajens.experiments.resolving import agreed, resolve
 from trajens.models import Model
@@ -24,6 +24,8 @@ from trajens.moves.base import usual_fraction
 from trajens.problem import Problem
 from trajens.progress import Progress
 from trajens.run import Run, restored, sample
+from trajens.sampling import marks
+from trajens.sampling.adapted import MAX_EPOCHS
 from trajens.sampling.footprint import require_room_for_data, require_room_for_models
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.scan import Checkerboard, Scan, scan_named
@@ -39,11 +41,27 @@ _DIGITS = Reading("array", Label(None, tuple(range(10))), shape=(28, 28), is_byt
 _LINE = Reading("array", Label(), shape=(2,))
 
 
-class Experiment:
-    """What a `Config` means."""
+_OF_DATA = ("problem", "num_data", "data_seed", "noise", "loss", "model", "sizes", *OF_FILES)
+_OF_NETWORKS = (*_OF_DATA, "hidden", "activation")
 
-    def __init__(self, config: Config):
+
+class Experiment:
+    """What a `Config` means.
+
+    Parameters
+    ----------
+    config : Config
+    others : sequence of Experiment
+        Some that may have the same data or network, which then are not read or made again.
+    """
+
+    def __init__(self, config: Config, others: Sequence[Experiment] = ()):
         self.config = config
+        for other in others:
+            if "_read" in vars(other) and _agree(config, other.config, _OF_DATA):
+                self._read = other._read
+            if "problem" in vars(other) and _agree(config, other.config, _OF_NETWORKS):
+                self.problem = other.problem
 
     @property
     def data(self) -> Labelled | datasets.PerceptronData:
@@ -177,9 +195,24 @@ class Experiment:
 
     @property
     def chains(self) -> int:
-        """All chains: `config.chains` for every value of s."""
-        several = 1 if self.config.s is None else len(tilts(self.config.s)[0])
-        return integer("chains", self.config.chains, 1, "use 1 or more independent chains") * several
+        """All chains: `config.chains` for every value of s and every seed."""
+        return self._chains_of_one * len(self._seeds) * self._tilts
+
+    @property
+    def _chains_of_one(self) -> int:
+        return integer("chains", self.config.chains, 1, "use 1 or more independent chains")
+
+    @property
+    def _tilts(self) -> int:
+        return 1 if self.config.s is None else len(tilts(self.config.s)[0])
+
+    @property
+    def _seeds(self) -> list[int]:
+        return self.config.seed if isinstance(self.config.seed, list) else [self.config.seed]
+
+    @property
+    def _seeds_of_chains(self) -> np.ndarray:
+        return np.tile(np.repeat(self._seeds, self._chains_of_one), self._tilts)
 
     @property
     def is_tuned(self) -> bool:
@@ -217,7 +250,7 @@ class Experiment:
     @property
     def initial(self) -> np.ndarray | None:
         """The last paths of the run to start from."""
-        return None if self.config.start in (None, RANDOM) else StoredRun(self.config.start).paths
+        return None if self.config.start in (None, *STARTS) else StoredRun(self.config.start).paths
 
     def run(
         self,
@@ -263,6 +296,17 @@ class Experiment:
             **self._settings,
         )
 
+    def check(self) -> None:
+        """Refuse, with the sentence of a run, what one would refuse before it compiles anything."""
+        config, _ = self.config, self.initial
+        if self.is_by_data:
+            _ = self._prepared
+        else:
+            assert config.burn_in is not None
+            settings = Settings(burn_in=config.burn_in, **self._settings).checked(self.target)
+            epochs = integer("epochs", config.epochs, 1, "one epoch is one proposal", MAX_EPOCHS)
+            marks.count(epochs, settings.burn_in, integer("records", config.records, 1, "try 200"))
+
     def restored(self, out: str | Path) -> Run:
         """The run in a directory as it stands; nothing is changed there."""
         directory = RunDirectory(out, True)
@@ -281,7 +325,8 @@ class Experiment:
         config = self.config
         return {
             "chains": self.chains,
-            "seed": config.seed,
+            # Of every s: the chains of the first seed, of the second, ..
+            "seed": self._seeds[0] if len(self._seeds) == 1 else self._seeds_of_chains,
             "move": self.move,
             "acceptance": self.acceptance,
             "scan": self.scan,
@@ -347,3 +392,7 @@ class Experiment:
         if options.get("problem") not in PROBLEMS and "reading" not in options:
             options.setdefault("standardise", False)
         return cls(resolve(options))
+
+
+def _agree(one: Config, other: Config, names: Sequence[str]) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in names)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from trajens.errors import InputError, choice, integer, number, require
 
 Kind = Callable[[str, Any], Any]
@@ -76,6 +78,24 @@ def tilts(s: Any) -> tuple[list[float], tuple[float, float] | None]:
     values = [number("s", as_number(part, message), "try 1 to 1000", above=0.0) for part in parts]
     require(len(values) > 0, message)
     return values, None
+
+
+def seeds(name: str, value: Any) -> int | list[int]:
+    """A whole number, or several as a list or "1,2,3"; chains for each of them."""
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    found = [whole(name, part) for part in parts]
+    require(
+        0 < len(found) == len(set(found)),
+        f"{name} must be a whole number or several that differ, got {value!r}; try 1 or 1,2,3.",
+    )
+    return found[0] if len(found) == 1 else found
+
+
+def grouped(s: Any, chains: int) -> list[tuple[float | None, np.ndarray]]:
+    """Every value of s and its chains, of all `chains`; None where the run chooses it, the last of an annealing."""
+    values, annealing = ([None], None) if s is None else tilts(s)
+    known = [annealing[1]] if annealing is not None else values
+    return list(zip(known, np.split(np.arange(chains), len(known)), strict=True))
 
 
 def as_number(value: Any, message: str) -> Any:

@@ -256,7 +256,9 @@ class Config:
     keep_paths: bool | None = _option(
         None, kinds.switch, "Run", "Keep the paths at every record, in DIR/history.bin.", shown="no-keep-paths"
     )
-    seed: int = _option(Settings.seed, kinds.whole, "Run", "Seed of the sampling.")
+    seed: Any = _option(
+        Settings.seed, kinds.seeds, "Run", "Seed of the sampling, or 1,2,3: the chains of each of them.", "N[,N..]"
+    )
     start: str | None = _option(
         None,
         kinds.text,

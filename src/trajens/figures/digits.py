@@ -7,9 +7,7 @@ regression on digits averaged to 7 x 7 pixels (500 parameters), which shows the 
 
 from __future__ import annotations
 
-import contextlib
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +20,11 @@ import trajens as tj
 from trajens.datasets import Labelled
 from trajens.ensemble import Ensemble, model_of
 from trajens.errors import require
-from trajens.experiments import Experiment, resolve
+from trajens.experiments import Config, Experiment, resolve
 from trajens.figures.frame import Show
 from trajens.files import storage_errors, write_atomically
-from trajens.records import Records
+from trajens.records import Records, mean_and_error
+from trajens.storage.evaluation import keep_scores, kept_scores
 
 _SIDE = 7
 
@@ -84,12 +83,6 @@ class Group(NamedTuple):
         return mean_and_error(np.array([score[name] for score in self.scores]))
 
 
-def mean_and_error(values: np.ndarray) -> tuple[float, float]:
-    """Mean and standard error of independent values; the error of a single one is NaN."""
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return float(values.mean()), float(error)
-
-
 def found_results(name: str) -> Path | None:
     """The folder of a run below results/mnist of the current folder, if there is one."""
     folder = Path.cwd() / "results" / "mnist" / name
@@ -105,10 +98,14 @@ def require_gpu() -> None:
     )
 
 
-def sampled(folder: Path, setup: Setup, progress: bool | Show = False, **options: Any) -> tj.Run:
+def config_of(home: Path, setup: Setup, **options: Any) -> Config:
+    """The options of a run; small digits are kept in `home`."""
+    return resolve(_options(home, setup), options)
+
+
+def sampled(folder: Path, config: Config, progress: bool | Show = False) -> tj.Run:
     """Sample a run into `folder`, go on with one that is there, or leave alone one that is complete."""
-    experiment = Experiment(resolve(_options(folder, setup), options))
-    return experiment.run(out=folder, resume=folder.exists(), progress=progress)
+    return Experiment(config).run(out=folder, resume=folder.exists(), progress=progress)
 
 
 def groups(folder: Path, scores_of_chains: Sequence[dict[str, Any]] = ()) -> list[Group]:
@@ -128,16 +125,11 @@ def groups(folder: Path, scores_of_chains: Sequence[dict[str, Any]] = ()) -> lis
 def evaluated(folder: Path, setup: Setup) -> list[dict[str, Any]]:
     """Scores of every chain's last path on the test set, computed once and kept beside it."""
     stored = tj.StoredRun(folder)
-    epoch, paths = stored.epoch, stored.paths
-    file = folder / "evaluation.json"
-    # Whatever is not a list of scores of these paths is computed again.
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(file.read_text())
-        if kept["epoch"] == epoch and len(kept["chains"]) == len(paths):
-            return list(kept["chains"])
-    model, (x, y) = model_of(stored), test_data(setup)
-    found = [Ensemble(model, path).evaluate(x, y) for path in paths]
-    write_atomically(file, json.dumps({"epoch": epoch, "chains": found}).encode())
+    found = kept_scores(stored)
+    if found is None:
+        model, (x, y) = model_of(stored), test_data(setup)
+        found = [Ensemble(model, path).evaluate(x, y) for path in stored.paths]
+        keep_scores(stored, found)
     return found
 
 
@@ -147,11 +139,11 @@ def test_data(setup: Setup) -> Labelled:
     return Labelled(_averaged(digits.test_x) if setup.is_small else digits.test_x, digits.test_y)
 
 
-def _options(folder: Path, setup: Setup) -> dict[str, Any]:
+def _options(home: Path, setup: Setup) -> dict[str, Any]:
     """The options of ``trajens train`` that all runs share."""
     problem = {"problem": "mnist", "model": "cnn"}
     if setup.is_small:
-        problem = {"problem": str(_small_digits(folder.parent)), "model": "linear"}
+        problem = {"problem": str(_small_digits(home)), "model": "linear"}
     return {
         **problem,
         "sigma": setup.sigma,

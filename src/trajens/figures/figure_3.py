@@ -24,6 +24,10 @@ from trajens.figures.claims import Claim, Measured, claim, difference, least
 from trajens.figures.digits import Group, Setup
 from trajens.figures.frame import Job, Made, figure, table_of
 from trajens.progress import SeveralRuns
+from trajens.storage.written import parsed
+from trajens.sweeps.driver import Swept
+from trajens.sweeps.kept import SweepDirectory
+from trajens.sweeps.plan import Plan, Planned
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ SCALES = {
 _N = 60_000
 
 
-@figure("3", SCALES)
+@figure("3", SCALES, is_sweep=True)
 def figure_3(job: Job[Scale]) -> Made:
     """Every tau and s; runs are found in results/mnist, kept, or sampled."""
     setup = job.scale.setup
@@ -89,31 +93,63 @@ def figure_3(job: Job[Scale]) -> Made:
 
 
 def folders_of_runs(job: Job[Scale]) -> Iterator[Path]:
-    """The folder of every tau, sampled where it is missing or incomplete."""
-    scale = job.scale
+    """The folder of every tau, sampled where it is missing or incomplete: here, or by a sweep."""
+    scale, home = job.scale, _home(job)
+    finished = {tau: digits.found_results(f"grid-{tau}") if scale.is_in_results else None for tau in scale.taus}
+    missing = [tau for tau in scale.taus if finished[tau] is None]
+    swept = SweepDirectory(home.with_name(f"{home.name}-sweep"))
+    if job.sweep is not None and missing:
+        _require_complete(job.sweep(Plan(tuple(_planned(job, tau) for tau in missing)), swept.path))
     total = sum(scale.epochs * tau for tau in scale.taus)
-    with SeveralRuns(total, "digits", job.progress) as show:
+    with SeveralRuns(total, "digits", job.progress and job.sweep is None) as show:
         for tau in scale.taus:
-            epochs = scale.epochs * tau
-            folder = digits.found_results(f"grid-{tau}") if scale.is_in_results else None
+            folder = finished[tau]
             if folder is None:
-                if scale.is_in_results:
-                    digits.require_gpu()
-                folder = job.out / "runs" / f"digits-{job.scale_name}-seed-{job.seed}" / f"tau-{tau}"
-                digits.sampled(
-                    folder,
-                    scale.setup,
-                    show,
-                    tau=tau,
-                    s=list(scale.tilts),
-                    chains=scale.runs,
-                    epochs=epochs,
-                    burn_in=epochs // 2,
-                    # Equal seeds would give runs of different tau the same random numbers.
-                    seed=int(np.random.SeedSequence([job.seed, tau]).generate_state(1)[0]),
-                )
-            show.finish(epochs)
+                planned = _planned(job, tau)
+                is_swept = _is_complete(swept, planned)
+                folder = (swept.runs if is_swept else home) / planned.name
+                if not is_swept:
+                    if scale.is_in_results:
+                        digits.require_gpu()
+                    digits.sampled(folder, planned.config, show)
+            show.finish(scale.epochs * tau)
             yield folder
+
+
+def _home(job: Job[Scale]) -> Path:
+    return job.out / "runs" / f"digits-{job.scale_name}-seed-{job.seed}"
+
+
+def _planned(job: Job[Scale], tau: int) -> Planned:
+    """The run of one tau: its name and its options, wherever it is sampled."""
+    scale, epochs = job.scale, job.scale.epochs * tau
+    config = digits.config_of(
+        _home(job),
+        scale.setup,
+        tau=tau,
+        s=list(scale.tilts),
+        chains=scale.runs,
+        epochs=epochs,
+        burn_in=epochs // 2,
+        # Equal seeds would give runs of different tau the same random numbers.
+        seed=int(np.random.SeedSequence([job.seed, tau]).generate_state(1)[0]),
+    )
+    return Planned(f"tau-{tau}", config)
+
+
+def _is_complete(swept: SweepDirectory, planned: Planned) -> bool:
+    """Whether a sweep has done this very run."""
+    is_same = swept.is_begun and swept.options().get(planned.name) == parsed(planned.config.to_toml())
+    return is_same and tj.StoredRun(swept.run(planned.name)).is_complete
+
+
+def _require_complete(swept: Swept) -> None:
+    failures = "".join(f", {name}: {sentence}" for name, sentence in swept.failed.items())
+    require(
+        swept.is_complete,
+        f"all runs of a figure must be complete before it is drawn, got a sweep with some that are not{failures}; the "
+        "same command goes on with them.",
+    )
 
 
 def _point(group: Group) -> Point:

@@ -19,6 +19,7 @@ from trajens.figures.claims import Claim, claim, difference
 from trajens.figures.digits import Group
 from trajens.figures.figure_3 import SCALES, Scale, folders_of_runs, nearest
 from trajens.figures.frame import Job, Made, figure, table_of
+from trajens.records import mean_and_error
 
 _S = 50.0
 
@@ -65,7 +66,7 @@ def _curve(group: Group) -> list[Point]:
     points = []
     for k, epoch in enumerate(records["epoch"][0]):
         used = records["data_used"][:, k].mean() / group.tau
-        loss = digits.mean_and_error(records["loss"][:, k])
+        loss = mean_and_error(records["loss"][:, k])
         points.append(Point(group.tau, int(epoch), float(used), *loss, float(records["loss_deciding"][:, k].mean())))
     return points
 
@@ -73,7 +74,7 @@ def _curve(group: Group) -> list[Point]:
 def _claims(found: list[Group]) -> Iterator[Claim]:
     short, long = found[0], found[-1]
     place = min(_data(group)[:, -1].min() for group in (short, long))
-    means = [digits.mean_and_error(_at_data(group, place)) for group in (short, long)]
+    means = [mean_and_error(_at_data(group, place)) for group in (short, long)]
     gain = difference(means[0], means[1], short.runs)
     text = f"at equal data per model, tau = {long.tau} has a lower loss than tau = {short.tau} (difference)"
     yield claim("equal data", text, *gain[:2], ">", 0.0, gain.dof)

@@ -20,11 +20,11 @@ import trajens as tj
 from trajens.errors import require
 from trajens.figures import digits, style
 from trajens.figures.claims import Claim, claim, difference, read_table
-from trajens.figures.digits import Setup, mean_and_error
+from trajens.figures.digits import Setup
 from trajens.figures.frame import Job, Made, figure, table_of
 from trajens.files import write_atomically
 from trajens.progress import SeveralRuns
-from trajens.records import Records
+from trajens.records import Records, mean_and_error
 
 _S = 50.0
 
@@ -121,10 +121,9 @@ def _votes(
 
 
 def _go_on(folder: Path, scale: Scale, seed: int, prior: str | float, epoch: int, show: SeveralRuns) -> None:
-    run = digits.sampled(
-        folder,
+    config = digits.config_of(
+        folder.parent,
         scale.setup,
-        show,
         tau=scale.tau,
         s=_S,
         prior=prior,
@@ -134,6 +133,7 @@ def _go_on(folder: Path, scale: Scale, seed: int, prior: str | float, epoch: int
         records=max(1, scale.setup.records // scale.looks),
         seed=seed,
     )
+    run = digits.sampled(folder, config, show)
     require(run.epochs == epoch, f"'{folder}' must hold a run of {epoch} epochs, got {run.epochs}; remove it.")
 
 

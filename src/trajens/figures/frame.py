@@ -19,10 +19,14 @@ from trajens.files import storage_errors, write_atomically
 from trajens.progress import Progress
 from trajens.run import Run, sample
 from trajens.storage.directory import RunDirectory
+from trajens.sweeps.driver import Swept
+from trajens.sweeps.plan import Plan
 from trajens.target import Target
 
 S = TypeVar("S")
 Show = Callable[[Progress], None]
+Sweep = Callable[[Plan, Path], Swept]
+"""Does the runs of a plan in a directory."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,14 @@ class Finished:
 
 
 class Job(NamedTuple, Generic[S]):
-    """What is asked of a figure; the name of a scale of the user's own is ``own``."""
+    """What is asked of a figure; the name of a scale of the user's own is ``own``, and `sweep` does its runs."""
 
     out: Path
     scale: S
     scale_name: str
     seed: int
     progress: bool
+    sweep: Sweep | None = None
 
 
 class Made(NamedTuple):
@@ -66,11 +71,22 @@ class Made(NamedTuple):
     draw: Callable[[Path], tuple[Path, Path]]
 
 
-def figure(name: str, scales: dict[str, S]) -> Callable[[Callable[[Job[S]], Made]], Callable[..., Finished]]:
-    """Frame of a figure: from a function of a `Job` to one that checks what is asked, and writes what was made."""
+def figure(
+    name: str, scales: dict[str, S], is_sweep: bool = False
+) -> Callable[[Callable[[Job[S]], Made]], Callable[..., Finished]]:
+    """Frame of a figure: from a function of a `Job` to one that checks what is asked, and writes what was made.
+
+    `is_sweep` says that its runs can be those of a sweep.
+    """
 
     def framed(make: Callable[[Job[S]], Made]) -> Callable[..., Finished]:
-        def draw(out: Path, scale: str | S = "quick", seed: int = 0, progress: bool = False) -> Finished:
+        def draw(
+            out: Path,
+            scale: str | S = "quick",
+            seed: int = 0,
+            progress: bool = False,
+            sweep: Sweep | None = None,
+        ) -> Finished:
             """Sample a figure, or find its runs, and write its .png, .pdf, .csv and its claims into `out`.
 
             Parameters
@@ -82,12 +98,19 @@ def figure(name: str, scales: dict[str, S]) -> Callable[[Callable[[Job[S]], Made
             seed : int
             progress : bool
                 Show a progress bar on stderr.
+            sweep : callable, optional
+                Does the runs that are missing, in place of this process: of a plan and a directory, as
+                ``lambda plan, out: tj.sweep(plan, out, "local")``.
 
             Returns
             -------
             Finished
             """
-            job = _checked(out, scale, scales, seed, progress)
+            require(
+                sweep is None or is_sweep,
+                f"figure must be one whose runs can be a sweep with an engine, got {name}; use 3, or no engine.",
+            )
+            job = _checked(out, scale, scales, seed, progress)._replace(sweep=sweep)
             made = make(job)
             stem = job.out / f"figure_{name}"
             files = (

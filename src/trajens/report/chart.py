@@ -7,7 +7,7 @@ of it is there but these. Points are segments of length 0 with round ends, which
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from trajens.report.thinning import POINTS, some, thinned
 
 WIDTH, HEIGHT = 440.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 74.0, 12.0, 12.0, 44.0
+CHARACTER = 7.5
+"""How wide a letter beside an axis is, about."""
 LOOKS = 7
 """Colours, each with a dash of its own; the style of the page has as many."""
 _BARS = 60
@@ -38,8 +40,8 @@ class Series:
         Not finite where there is nothing to draw.
     low, high : (n,), optional
         A band around a curve, or error bars of points.
-    is_points, is_stairs : bool
-        Points, or levels of bins of equal width with middles `x`; else a line.
+    is_points, is_stairs, is_marked : bool
+        Points, or levels of bins of equal width with middles `x`, or a line through points; else a line.
     look : int
         Colour and dash.
     """
@@ -52,13 +54,14 @@ class Series:
     is_points: bool = False
     look: int = 0
     is_stairs: bool = False
+    is_marked: bool = False
 
     def thinned(self) -> Series:
         """The same of few points."""
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
         kept = some(len(y), _BARS if self.low is not None else POINTS) if self.is_points else thinned(y)
         ends = [None if end is None else np.asarray(end, float)[kept] for end in (self.low, self.high)]
-        return Series(self.label, x[kept], y[kept], ends[0], ends[1], self.is_points, self.look, self.is_stairs)
+        return replace(self, x=x[kept], y=y[kept], low=ends[0], high=ends[1])
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class Chart:
     x_log, y_log : bool
     x_whole : bool
         Whether only whole numbers are written beside the axis.
+    x_ticks : sequence of (place, text), optional
+        What is written beside it instead, as far as there is room.
     holds : tuple of float
         What the y axis must hold too.
     band : (low, high, label), optional
@@ -108,6 +113,7 @@ class Chart:
     x_log: bool = False
     y_log: bool = False
     x_whole: bool = False
+    x_ticks: Sequence[tuple[float, str]] | None = None
     holds: tuple[float, ...] = ()
     band: tuple[float, float, str] | None = None
     shade: tuple[float, float, str] | None = None
@@ -181,9 +187,11 @@ class Chart:
         parts = []
         if series.low is not None and series.high is not None:
             low, high = (y(np.where(np.isfinite(end), end, series.y)) for end in (series.low, series.high))
-            around = _bars if series.is_points else _band
+            around = _bars if series.is_points or series.is_marked else _band
             parts.append(around(px, low, high, is_there))
-        if series.is_points:
+        if series.is_marked:
+            parts.append(tag("path", class_="curve", d=_line(px, py, is_there)))
+        if series.is_points or series.is_marked:
             d = "".join(f"M{a:.1f},{b:.1f}h0" for a, b in zip(px[is_there], py[is_there], strict=True))
             parts.append(tag("path", class_="points", d=d))
         elif series.is_stairs:
@@ -220,10 +228,15 @@ def _axes(x: Scale, y: Scale, chart: Chart) -> list[Markup]:
         at = float(y(np.array([tick]))[0])
         parts.append(tag("path", class_="grid", d=f"M{LEFT:g},{at:.1f}H{WIDTH - RIGHT:g}"))
         parts.append(tag("text", chart.y_shown(tick), class_="tick end", x=f"{LEFT - 6:g}", y=f"{at + 4:.1f}"))
-    for tick in x.ticks(4, chart.x_whole):
+    ticks = chart.x_ticks
+    free = -np.inf
+    for tick, text in [(tick, chart.x_shown(tick)) for tick in x.ticks(4, chart.x_whole)] if ticks is None else ticks:
         at = float(x(np.array([tick]))[0])
         parts.append(tag("path", class_="stroke", d=f"M{at:.1f},{bottom:g}v4"))
-        parts.append(tag("text", chart.x_shown(tick), class_="tick middle", x=f"{at:.1f}", y=f"{bottom + 17:g}"))
+        half = CHARACTER * len(text) / 2
+        if ticks is None or at - half > free:
+            parts.append(tag("text", text, class_="tick middle", x=f"{at:.1f}", y=f"{bottom + 17:g}"))
+            free = at + half
     middle = (TOP + bottom) / 2
     return [
         *parts,

@@ -52,6 +52,17 @@ def left_out(name: str, title: str, why: str) -> Markup:
     return tag("figure", tag("h3", title), tag("p", why, class_="why"), class_="panel absent", id=f"panel-{name}")
 
 
+def tile(name: str, value: str, meaning: str) -> Markup:
+    """A number by its name, with what it means."""
+    return tag(
+        "div",
+        tag("p", name, class_="name"),
+        tag("p", value, class_="value"),
+        tag("p", meaning, class_="small"),
+        class_="tile",
+    )
+
+
 def section(name: str, title: str, *children: Any) -> Markup:
     """A part of the page under a heading."""
     return tag("section", tag("h2", title, id=f"{name}-title"), *children, id=name, aria_labelledby=f"{name}-title")

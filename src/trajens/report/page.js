@@ -82,14 +82,14 @@
   };
 
   const onMatrix = (svg) => {
-    const [left, top, side] = svg.dataset.box.split(" ").map(Number);
-    const names = svg.dataset.names.split(" "), values = svg.dataset.values.split(" ");
+    const [left, top, wide, high] = svg.dataset.box.split(" ").map(Number);
+    const [rows, columns, values] = [svg.dataset.rows, svg.dataset.columns, svg.dataset.values].map((v) => v.split("|"));
     svg.addEventListener("pointermove", (event) => {
       const [x, y] = inside(svg, event);
-      const [column, row] = [x - left, y - top].map((at) => Math.floor(at / side * names.length));
+      const column = Math.floor((x - left) / wide * columns.length), row = Math.floor((y - top) / high * rows.length);
       hide();
-      if (column < 0 || row < 0 || column >= names.length || row >= names.length) return;
-      const words = { a: names[row], b: names[column], v: values[row * names.length + column] };
+      if (column < 0 || row < 0 || column >= columns.length || row >= rows.length) return;
+      const words = { a: rows[row], b: columns[column], v: values[row * columns.length + column] };
       show(event, [svg.dataset.words.replace(/\{(\w)\}/g, (_, key) => words[key])]);
     });
   };

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 
 import numpy as np
 
 from trajens.report import history, numerals, quality
 from trajens.report.compared import comparison
+from trajens.report.document import document
 from trajens.report.doubts import doubts
-from trajens.report.html import Markup, joined, section, tag
+from trajens.report.html import Markup, joined, section, tag, tile
 from trajens.report.scores import scores_of
 from trajens.report.seen import Seen
 from trajens.report.settings import listed, loss_unit
 from trajens.report.verdicts import headline, verdicts
 from trajens.storage.stored import summary_of
 from trajens.verdict import audited_error
-from trajens.version import __version__
 
 
 def page(several: Sequence[Seen], renewed_every: float | None = None) -> str:
@@ -33,24 +32,7 @@ def page(several: Sequence[Seen], renewed_every: float | None = None) -> str:
     title = several[0].name if is_one else f"{len(several)} runs compared"
     body = _sections(several[0]) if is_one else comparison(several)
     lead = headline(several[0].judgements) if is_one else ", ".join(seen.name for seen in several)
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="generator", content=f"trajens {__version__}"),
-        Markup("") if renewed_every is None else tag("meta", http_equiv="refresh", content=f"{renewed_every:.0f}"),
-        tag("title", f"{title}: trajens report"),
-        tag("style", Markup(_resource("page.css"))),
-    )
-    top = tag("header", tag("p", "trajens report", class_="kind"), tag("h1", title), tag("p", lead, class_="lead"))
-    if renewed_every is not None:
-        top = joined([top, tag("p", f"Under way: renewed every {renewed_every:.0f} s.", class_="live")])
-    foot = tag("footer", tag("p", f"Made by trajens {__version__} from the directory of the run alone."))
-    tip = tag("div", id="tip", role="status", aria_live="off")
-    script = tag("script", Markup(_resource("page.js")))
-    document = tag("html", head, tag("body", top, tag("main", body), foot, tip, script), lang="en")
-    return f"<!DOCTYPE html>\n{document}\n"
+    return document(title, lead, body, "the directory of the run alone", renewed_every)
 
 
 def _sections(seen: Seen) -> Markup:
@@ -88,13 +70,13 @@ def _glance(seen: Seen) -> list[Markup]:
     """The numbers that one asks for first."""
     tiles = []
     if seen.trial is not None:
-        tiles = [_tile(score.words, text, score.meaning) for score, text in scores_of(seen.trial)]
+        tiles = [tile(score.words, text, score.meaning) for score, text in scores_of(seen.trial)]
     if seen.summary is not None:
         found = seen.summary
         tiles += _losses(seen)
         if not seen.case.is_exact:
             text = audited_error(found).replace("% +- ", " ±\u00a0").replace("%", "\u00a0%")
-            tiles.append(_tile("audited error of s", text, "the run samples s (1 + error)"))
+            tiles.append(tile("audited error of s", text, "the run samples s (1 + error)"))
     if not tiles:
         return [tag("p", "There is nothing to say before a record after burn-in.", class_="why")]
     where = Markup("") if seen.trial is None else _tried(seen)
@@ -114,19 +96,5 @@ def _losses(seen: Seen) -> list[Markup]:
         found = summary_of(case.records, case.burn_in, case.epochs, seen.stored.seconds, chains)
         text = numerals.with_error(found["loss"], found["loss_stderr"])
         error = "mean after burn-in, standard error over chains" if len(chains) > 1 else "mean after burn-in"
-        tiles.append(_tile(f"loss per model{words}", text, error))
+        tiles.append(tile(f"loss per model{words}", text, error))
     return tiles
-
-
-def _tile(name: str, value: str, meaning: str) -> Markup:
-    return tag(
-        "div",
-        tag("p", name, class_="name"),
-        tag("p", value, class_="value"),
-        tag("p", meaning, class_="small"),
-        class_="tile",
-    )
-
-
-def _resource(name: str) -> str:
-    return files("trajens.report").joinpath(name).read_text(encoding="utf-8")

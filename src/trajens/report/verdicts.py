@@ -33,8 +33,13 @@ def verdicts(judgements: Sequence[Judgement]) -> Markup:
 
 def mark(judgement: Judgement) -> Markup:
     """Sign and word of a judgement."""
-    sign = tag("span", SIGNS[judgement.mark], class_="sign", aria_hidden="true")
-    return tag("span", sign, tag("span", WORDS[judgement.mark], class_="word"), class_=f"mark {judgement.mark}")
+    return marked(judgement.mark, WORDS[judgement.mark])
+
+
+def marked(kind: str, word: str) -> Markup:
+    """A word with the sign of a mark."""
+    sign = tag("span", SIGNS[kind], class_="sign", aria_hidden="true")
+    return tag("span", sign, tag("span", word, class_="word"), class_=f"mark {kind}")
 
 
 def sentence(judgement: Judgement) -> str:

@@ -24,6 +24,7 @@ from trajens.sampling.adapted import Adapted
 from trajens.sampling.course import Turn
 from trajens.sampling.devices import Sampler
 from trajens.sampling.memory import entries_at, view_of
+from trajens.sampling.proposals import PLANNING
 from trajens.sampling.recording import Terms
 from trajens.sampling.sampler import State
 from trajens.sampling.settings import Settings
@@ -38,7 +39,7 @@ ANNEALING_TOLERANCE = 0.1
 PROPOSALS = 256
 """Looked at in an audit, of all chains together."""
 
-_PLANNING, _LEAST = 1024, 64
+_LEAST = 64
 _EXAMPLES, _FEW, _MOST = 8, 1024, 8192
 _GROUPS = 8
 _SEED = 0xA0D17
@@ -238,7 +239,7 @@ class Auditor:
         if budget * chains < least * per_example * examples_per_proposal(sampler.program.population, 0):
             return 0, 0
         examples = examples_per_proposal(sampler.program.population, largest_batch(sampler, state))
-        wanted = -(-(_PLANNING if is_early else PROPOSALS) // chains)
+        wanted = -(-(PLANNING if is_early else PROPOSALS) // chains)
         proposals = min(wanted, int(max(budget, 0.0) / (per_example * examples)))
         return (proposals if proposals * chains >= least else 0), examples
 
@@ -270,7 +271,7 @@ def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None,
             these = np.isin(seen.chain, chains) & (seen.site.kind == kind)
             if these.sum() < _LEAST // 4:
                 continue
-            some = rng.permutation(np.flatnonzero(these))[:_PLANNING]
+            some = rng.permutation(np.flatnonzero(these))[:PLANNING]
             pick = lambda leaf, some=some: leaf[some]  # noqa: E731
             changed = plan(
                 sampler.program.chunk, jax.tree.map(pick, seen.entries), Looked(*map(pick, seen.looked)), tolerance, rng
@@ -295,4 +296,4 @@ def _groups(s: np.ndarray) -> list[np.ndarray]:
 
 
 def _generator(sampler: Sampler, epoch: int) -> np.random.Generator:
-    return np.random.default_rng([_SEED, sampler.settings.seed, epoch])
+    return np.random.default_rng([_SEED, *np.unique(sampler.settings.seed), epoch])

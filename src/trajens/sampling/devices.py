@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -100,7 +100,7 @@ class Sampler:
             A model (dim,), a path (tau, dim) or paths (chains, tau, dim); default: the problem's own, or a random
             model, and a walk of steps sigma from it.
         """
-        key = _chain_keys(np.uint32(self.settings.seed), self.settings.chains)
+        key = _chain_keys(*_numbered(self.settings.seed, self.settings.chains))
         state: State = _init(self.program, key, initial_paths(self.target, key, initial))
         return self.place(state)
 
@@ -193,10 +193,21 @@ def first_adapted(target: Target, settings: Settings) -> Adapted:
 _losses_of_examples = jax.jit(losses_of_examples, static_argnums=(0, 3))
 
 
-@partial(jax.jit, static_argnums=1)
-def _chain_keys(seed: jax.Array, chains: int) -> Key:
+def _numbered(seed: int | Sequence[int], chains: int) -> tuple[np.ndarray, np.ndarray]:
+    """The seed of every chain, and its number among the chains of that seed."""
+    seeds = np.broadcast_to(np.asarray(seed, np.uint32), chains)
+    counts: Counter[int] = Counter()
+    numbers = np.zeros(chains, np.int32)
+    for chain, one in enumerate(seeds.tolist()):
+        numbers[chain] = counts[one]
+        counts[one] += 1
+    return seeds, numbers
+
+
+@jax.jit
+def _chain_keys(seeds: jax.Array, numbers: jax.Array) -> Key:
     """One key per chain."""
-    return fold_in(key_of(seed), jnp.arange(chains))
+    return fold_in(key_of(seeds), numbers)
 
 
 _init = jax.jit(init, static_argnums=0)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from trajens.errors import require
+from trajens.losses import Loss, losses_of_pairs
+from trajens.sampling import measure, proposals
+from trajens.sampling.intermediates import bytes_held
 from trajens.sampling.recording import NAMES
 from trajens.sampling.settings import Settings
 from trajens.target import Target
@@ -15,8 +21,8 @@ from trajens.target import Target
 _FLOAT = 4
 _PATHS = 4
 """Copies of the paths: the state before and after a call, and a host's copy of each."""
-_NUMBER, _MARK = 8, 64
-"""Bytes of a number in a record, and of a mark while the marks are spread out and sorted."""
+_NUMBER, _MARK, _COLUMN = 8, 64, 440
+"""Bytes of a number in a record, of a mark while the marks are spread out and sorted, and of the array of a column."""
 _RECORDS = 2
 """Copies of the records: one by one, and joined."""
 _PROPOSALS = 4
@@ -24,13 +30,53 @@ _PROPOSALS = 4
 
 
 def bytes_needed(target: Target, settings: Settings, kept_paths: int) -> int:
-    """Data once, paths and proposals several times, and `kept_paths` paths of every chain in memory."""
-    problem, program = target.problem, settings.program(target)
+    """Data once, paths several times, what is computed with them, and `kept_paths` paths of every chain in memory."""
+    problem = target.problem
     path = _bytes_of_path(settings.chains, target.tau, problem.dim)
-    proposals = settings.chains * program.lanes * program.span * problem.dim * _FLOAT
     data = sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(problem.data))
     history = kept_paths * path if settings.keep_paths else 0
-    return data + _PATHS * path + _PROPOSALS * proposals + history
+    return data + _PATHS * path + bytes_at_work(target, settings) + history
+
+
+def bytes_at_work(target: Target, settings: Settings) -> int:
+    """The most that sampling, measuring or an audit holds besides data and paths: proposals, losses on their way."""
+    problem, program, chains = target.problem, settings.program(target), settings.chains
+    shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(problem.data))
+    like = _Like(problem.loss, jax.tree.structure(problem.data), shapes, problem.dim, settings.devices[0].platform)
+    models = chains * program.lanes * program.span
+    together = min(program.population, program.chunk * program.chunks)
+    sampling = _PROPOSALS * models * problem.dim * _FLOAT + chains * program.lanes * like.bytes_of_losses(together)
+    measuring = chains * -(-target.tau // 2) * like.bytes_of_losses(min(problem.size, measure.CHUNK))
+    if program.acceptance.takes_all_data:
+        return max(sampling, measuring)
+    looked_at = chains * proposals.proposals_at_once(program, chains, -(-proposals.PLANNING // chains)) * program.span
+    examples = min(program.population, proposals.CHUNK)
+    auditing = looked_at * (_PROPOSALS * problem.dim * _FLOAT + like.bytes_of_losses(examples))
+    return max(sampling, measuring, auditing)
+
+
+class _Like(NamedTuple):
+    """A loss, and what its arguments are like."""
+
+    loss: Loss
+    tree: Any
+    shapes: tuple[Any, ...]
+    dim: int
+    platform: str
+
+    def bytes_of_losses(self, examples: int) -> int:
+        """Held while the losses of a pair of models on so many examples are computed."""
+        return _bytes_of_losses(self, examples)
+
+
+@lru_cache(maxsize=64)
+def _bytes_of_losses(like: _Like, examples: int) -> int:
+    one = jax.ShapeDtypeStruct
+    data = jax.tree.unflatten(like.tree, [one(*leaf) for leaf in like.shapes])
+    pair, indices = one((1, 2, like.dim), jnp.float32), one((1, examples), jnp.int32)
+    platform = "cuda" if like.platform == "gpu" else like.platform
+    losses = partial(losses_of_pairs, like.loss)
+    return bytes_held(losses, data, pair, indices, one((1,), bool), platform=platform)
 
 
 def _bytes_of_path(chains: int, tau: int, dim: int) -> int:
@@ -57,9 +103,14 @@ def require_room(target: Target, settings: Settings, records: int, is_on_disk: b
     what += f" and {kept_paths} kept paths" if is_kept else ""
     advice = "keep the paths on disk with out" if is_kept else "use fewer chains or a shorter path"
     _require(needed, free, what, advice)
-    columns = len(NAMES) + len(settings.observe)
-    held = records * (_MARK + _RECORDS * settings.chains * columns * _NUMBER)
+    held = bytes_of_records(records, settings)
     _require(held, _bytes_of_host(), f"{records} records of {settings.chains} chains", "ask for fewer records")
+
+
+def bytes_of_records(records: int, settings: Settings) -> int:
+    """What records take while they are made and joined, on the host."""
+    columns = len(NAMES) + len(settings.observe)
+    return records * (_MARK + columns * (_COLUMN + _RECORDS * settings.chains * _NUMBER))
 
 
 def _paths(chains: int, tau: int, dim: int) -> str:

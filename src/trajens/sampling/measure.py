@@ -21,7 +21,8 @@ from trajens.sampling.program import Inputs, Program
 from trajens.sampling.sampler import State
 from trajens.subsample import permute
 
-_CHUNK = 256
+CHUNK = 256
+"""Examples that a path is measured on together."""
 _FEW, _MANY = 1024, 8192
 _LEAST, _MOST = 64, 4096
 _SHARE = 0.1
@@ -65,7 +66,7 @@ def measure(
     pairs = models.shape[1]
     pair = words(fold_in(state.key, epoch), Purpose.MEASURE, 2)
     key = Key(pair[:, 0], pair[:, 1])
-    m = min(_CHUNK, examples)
+    m = min(CHUNK, examples)
 
     def take(moments, start):  # type: ignore[no-untyped-def]
         positions = start + jnp.arange(m)
@@ -93,8 +94,8 @@ def losses_of_examples(loss: Loss, data: Any, models: jax.Array, size: int) -> j
     pairs = models.reshape(-1, 2, models.shape[-1])
 
     def take(start: jax.Array) -> jax.Array:
-        some = jnp.minimum(start + jnp.arange(_CHUNK), size - 1)
-        indices = jnp.broadcast_to(some, (len(pairs), _CHUNK))
+        some = jnp.minimum(start + jnp.arange(CHUNK), size - 1)
+        indices = jnp.broadcast_to(some, (len(pairs), CHUNK))
         return losses_of_pairs(loss, data, pairs, indices, jnp.ones(len(pairs), bool)).mean((0, 1))
 
-    return jax.lax.map(take, jnp.arange(0, size, _CHUNK)).reshape(-1)[:size]
+    return jax.lax.map(take, jnp.arange(0, size, CHUNK)).reshape(-1)[:size]

@@ -18,8 +18,13 @@ from trajens.sampling.sampler import State, proposer
 from trajens.scan import site_of_lane
 from trajens.subsample import permute
 
-_CHUNK = 512
+PLANNING = 1024
+"""Proposals of all chains together that are looked at before plans are made."""
+
+CHUNK = 512
+"""Examples that are looked at together."""
 _PHASES = 2**15
+_FEW = 16
 
 
 class Proposed(NamedTuple):
@@ -38,12 +43,38 @@ class Proposed(NamedTuple):
 def propose_and_look(
     program: Program, inputs: Inputs, state: State, epoch: jax.Array, proposals: int, examples: int
 ) -> Proposed:
-    """Proposals of every chain at `epoch`, and their loss differences on `examples` examples drawn afresh."""
-    chains, tau, dim = state.path.shape
+    """Proposals of every chain at `epoch`, and their loss differences on `examples` examples drawn afresh.
+
+    They are looked at in groups, so that an audit takes about the memory that the sampler itself takes.
+    """
+    chains = len(state.path)
     of_chain = fold_in(state.key, jnp.broadcast_to(epoch, (chains,)))
     pair = words(of_chain, Purpose.AUDIT, 2 * proposals).reshape(chains, proposals, 2)
-    key = Key(pair[..., 0], pair[..., 1])
+    size = proposals_at_once(program, chains, proposals)
+    # The last group is filled with one of its own, which is dropped.
+    order = jnp.minimum(jnp.arange(-(-proposals // size) * size), proposals - 1).reshape(-1, size)
+    s = jnp.broadcast_to(inputs.s, (chains,))
+    if program.schedule is not None:
+        s = s * program.schedule(epoch)
 
+    def group(some: jax.Array) -> Proposed:
+        key = Key(pair[:, some, 0], pair[:, some, 1])
+        return _look_at_group(program, inputs, state, key, s, examples)
+
+    found = jax.lax.map(group, order)
+    flat = lambda leaf: jnp.moveaxis(leaf, 0, 1).reshape(chains, -1, *leaf.shape[3:])[:, :proposals]  # noqa: E731
+    looked: Proposed = jax.tree.map(flat, found)
+    return looked
+
+
+def proposals_at_once(program: Program, chains: int, proposals: int) -> int:
+    """Proposals of every chain that are looked at together: as many as the sampler has lanes, or a few."""
+    return min(proposals, max(program.lanes, -(-_FEW // chains)))
+
+
+def _look_at_group(program: Program, inputs: Inputs, state: State, key: Key, s: jax.Array, examples: int) -> Proposed:
+    """Proposals of every chain with keys (chains, k) of their own."""
+    (chains, tau, dim), proposals = state.path.shape, key.first.shape[1]
     propose = proposer(program, inputs)
 
     def one(key: Key, path: jax.Array, sizes: Any) -> tuple[Site, Proposal, jax.Array]:
@@ -57,7 +88,7 @@ def propose_and_look(
     is_changed = rows < site.stop[..., None]
     pairs = jnp.stack([old, proposal.models], axis=3).reshape(-1, 2, dim)
     word = words(key, Purpose.BATCH, 2)
-    order, m = Key(word[..., 0], word[..., 1]), min(_CHUNK, examples)
+    order, m = Key(word[..., 0], word[..., 1]), min(CHUNK, examples)
 
     def look(start: jax.Array) -> jax.Array:
         positions = jnp.broadcast_to(jnp.minimum(start + jnp.arange(m), program.population - 1), (chains, proposals, m))
@@ -70,11 +101,7 @@ def propose_and_look(
 
     found = jax.lax.map(look, jnp.arange(0, examples, m))
     differences = jnp.moveaxis(found, 0, 2).reshape(chains, proposals, -1)[..., :examples]
-    s = jnp.broadcast_to(inputs.s, (chains,))
-    if program.schedule is not None:
-        s = s * program.schedule(epoch)
-    s = jnp.broadcast_to(s[:, None], (chains, proposals))
-    return Proposed(site, s, proposal.log_ratio, moved, differences)
+    return Proposed(site, jnp.broadcast_to(s[:, None], (chains, proposals)), proposal.log_ratio, moved, differences)
 
 
 def _site(program: Program, key: Key) -> Site:

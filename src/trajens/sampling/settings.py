@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -37,7 +38,9 @@ class Settings:
     ----------
     chains : int
         Independent chains; they run in one compiled program, spread over the devices JAX sees.
-    seed : int in 0..2**32 - 1
+    seed : int in 0..2**32 - 1, or one for every chain
+        A chain has the random numbers of its seed and of its number among the chains of that seed: chains of seeds
+        1, 1, 2, 2 have those of two runs with two chains each.
     burn_in : int
         Epochs until which acceptance tests adapt; with 0 they adapt throughout.
     move : Move or Mixture
@@ -65,7 +68,7 @@ class Settings:
     """
 
     chains: int = 4
-    seed: int = 0
+    seed: int | Sequence[int] = 0
     burn_in: int = 0
     move: Proposer = field(default_factory=SingleSite)
     acceptance: AcceptanceTest = field(default_factory=Penalty)
@@ -105,7 +108,7 @@ class Settings:
         return replace(
             self,
             chains=chains,
-            seed=integer("seed", self.seed, 0, "any whole number in range will do", 2**32 - 1),
+            seed=_checked_seed(self.seed, chains),
             burn_in=integer("burn_in", self.burn_in, 0, "use 0 for none"),
             scan=scan,
             keep_paths=bool(self.keep_paths),
@@ -161,6 +164,23 @@ class Settings:
             self.tune and self.move.is_sized,
             self.ahead,
         )
+
+
+def _checked_seed(seed: Any, chains: int) -> int | Sequence[int]:
+    if not isinstance(seed, (list, tuple, np.ndarray)) or np.ndim(seed) == 0:
+        return _one_seed(seed)
+    seeds = tuple(_one_seed(one) for one in seed)
+    require(
+        len(seeds) == chains,
+        f"seed must be one, or one for each of {chains} chains, got {reprlib.repr(seed)}; repeat one for chains that "
+        "share it.",
+    )
+    # One for all of them is one.
+    return seeds[0] if len(set(seeds)) == 1 else seeds
+
+
+def _one_seed(seed: Any) -> int:
+    return integer("seed", seed, 0, "any whole number in range will do", 2**32 - 1)
 
 
 def default_burn_in(epochs: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,12 @@ class Logbook:
     """
 
     def __init__(self, records: Records, history: np.ndarray | None, out: RunDirectory | None, keep_paths: bool):
-        self._tables = [records] if records else []
+        self._tables: list[Records] = []
+        # Epochs of all records and of the last audit, so that a question about them does not grow with the records.
+        self._epochs: list[int] = []
+        self._audited = -1
+        if records:
+            self._keep(records)
         self._history = history
         self._out, self._keep_paths = out, keep_paths
         self._begun = 0.0
@@ -50,7 +56,7 @@ class Logbook:
 
     def add(self, number: int, record: Records, paths: Any) -> None:
         """Write down record `number`."""
-        self._tables.append(record)
+        self._keep(record)
         kept = np.asarray(paths) if self._keep_paths else None
         if self._out is not None:
             self._out.append(record, kept)
@@ -60,6 +66,12 @@ class Logbook:
             if number >= room:
                 self._turn_to(np.empty((chains, 2 * room, *shape), np.float32), number)
             self._history[:, number] = kept
+
+    def _keep(self, table: Records) -> None:
+        self._tables.append(table)
+        self._epochs.extend(table["epoch"][0].tolist())
+        is_audited = (table["tilt_weight"] > 0).any(0)
+        self._audited = max([self._audited, *table["epoch"][0][is_audited].tolist()])
 
     def save(self, standing: Standing, is_due: bool = True) -> None:
         """Write a checkpoint: now, or if it is time for one."""
@@ -80,11 +92,11 @@ class Logbook:
 
     def recorded_after(self, burn_in: int) -> int:
         """Records made after `burn_in`."""
-        return sum(int((table["epoch"][0] > burn_in).sum()) for table in self._tables)
+        return len(self._epochs) - bisect_right(self._epochs, burn_in)
 
     def is_audited(self, burn_in: int) -> bool:
         """Whether there was an audit after `burn_in`."""
-        return any(bool((table["tilt_weight"][table["epoch"] > burn_in] > 0).any()) for table in self._tables)
+        return self._audited > burn_in
 
     @property
     def records(self) -> Records:

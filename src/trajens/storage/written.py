@@ -19,14 +19,14 @@ _FREE = ("ahead", "checkpoint_seconds")
 """Options that change nothing in what comes out."""
 
 
-def read_toml(file: Path) -> dict[str, Any]:
-    """The options in a TOML file; a dash in a name may stand for an underscore."""
+def read_toml(file: Path, name: str = "config") -> dict[str, Any]:
+    """The options in a TOML file, which is called `name` where it is refused; a dash may stand for an underscore."""
     try:
         return parsed(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"config must be a file that can be read, got '{file}': {error.strerror}; check it.") from None
+        raise InputError(f"{name} must be a file that can be read, got '{file}': {error.strerror}; check it.") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"config must be TOML, got '{file}': {error}; write lines like tau = 8.") from None
+        raise InputError(f"{name} must be TOML, got '{file}': {error}; write lines like tau = 8.") from None
 
 
 def parsed(text: str) -> dict[str, Any]:

@@ -1,0 +1,162 @@
+"""A task: go on with this run until it is complete. Done again, it does what is left, and then nothing.
+
+The run is in a process beside, which ends with that of the task: a worker that is killed leaves nobody behind who would
+write, and code that holds Python's lock for long keeps no worker from answering. JAX is loaded there and not here, and
+tasks that follow each other on a worker share the process and what it has compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trajens.errors import StorageError
+from trajens.exit_codes import INTERRUPTED, STOPPED
+from trajens.files import Lock, storage_errors
+from trajens.storage.checkpoint import checkpoints
+from trajens.sweeps.kept import SweepDirectory
+from trajens.sweeps.lease import WATCHED, Lease
+from trajens.sweeps.runner import runner
+from trajens.sweeps.state import Outcome, State, is_begun, keep_outcome, kept_outcome
+
+DEATHS = 3
+"""How often a process may be killed without having saved anything new."""
+MEMORY = "TRAJENS_MEMORY"
+"""Variable with the bytes that a run may take on this worker."""
+_POLL = 0.5
+_LOCK_SECONDS = 10.0
+_KILL_SECONDS = 120.0
+"""How long a run that was asked to stop may take for its block and its checkpoint."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is handed to a worker: text and numbers only. `path` is the directory of the sweep, the same everywhere."""
+
+    path: str
+    name: str
+    environment: dict[str, str] = field(default_factory=dict)
+    watched: float = WATCHED
+
+    def __call__(self) -> Outcome:
+        """Work on the run, once nobody else does; where nothing can be written, it fails."""
+        directory = SweepDirectory(self.path)
+        try:
+            with storage_errors(directory.path):
+                return self._done(directory)
+        except StorageError as error:
+            return Outcome(State.FAILED, str(error))
+
+    def _done(self, directory: SweepDirectory) -> Outcome:
+        lease = Lease(directory.task(self.name, "lease"), self.watched)
+        while directory.stop.exists() or not lease.take(directory.stop.exists):
+            if directory.stop.exists():
+                return Outcome(State.STOPPED if is_begun(directory.run(self.name)) else State.WAITING)
+            time.sleep(_POLL)
+        try:
+            known = kept_outcome(directory, self.name)
+            if known is not None and known.state is State.COMPLETE:
+                return known
+            # What was said of an earlier process is not true of this one.
+            directory.task(self.name, "json").unlink(missing_ok=True)
+            outcome = self._worked(directory, lease)
+            if outcome is None:
+                return Outcome(State.STOPPED, "another process works on it")
+            keep_outcome(directory, self.name, outcome)
+            return outcome
+        finally:
+            lease.release()
+
+    def _worked(self, directory: SweepDirectory, lease: Lease) -> Outcome | None:
+        """The outcome of one process after the other; None if the run was taken away."""
+        run, deaths, saved = directory.run(self.name), 0, None
+        while not directory.stop.exists():
+            _await_lock(run / "lock", lease)
+            attempt = _Attempt(self, directory)
+            outcome = attempt.ended(lease)
+            if outcome is None or attempt.code >= 0:
+                return outcome
+            newest = next(iter(checkpoints(run)), None)
+            deaths = deaths + 1 if newest == saved else 1
+            saved = newest
+            if attempt.is_too_large or deaths >= DEATHS:
+                return outcome
+        return Outcome(State.STOPPED, "asked to stop")
+
+
+class _Attempt:
+    """One command that goes on with a run."""
+
+    def __init__(self, task: Task, directory: SweepDirectory):
+        self._directory, run = directory, directory.run(task.name)
+        options = ["train", "--config", str(directory.task(task.name, "toml")), "--out", str(run)]
+        self._log, self._limit = directory.task(task.name, "log"), int(os.environ.get(MEMORY, "0"))
+        self._begin = self._log.stat().st_size if self._log.exists() else 0
+        self.code, self.is_too_large = 0, False
+        self._runner = runner(task.environment, self._limit)
+        self._runner.begin(["resume", str(run)] if is_begun(run) else options, self._log)
+
+    def ended(self, lease: Lease) -> Outcome | None:
+        """Wait for it, and for the wish to stop; None if the lease was lost."""
+        asked: float | None = None
+        code: int | None = None
+        try:
+            while (code := self._runner.wait(_POLL)) is None:
+                if not lease.keep():
+                    return None
+                if self._limit and self._runner.memory > self._limit:
+                    self.is_too_large = True
+                    break
+                if asked is None and self._directory.stop.exists():
+                    asked = time.monotonic()
+                    self._runner.stop()
+                elif asked is not None and time.monotonic() - asked > _KILL_SECONDS:
+                    break
+        finally:
+            # Whatever ends this, nobody is left behind; and what went wrong once has no part in the next.
+            if code not in (0, STOPPED):
+                self._runner.close()
+        self.code = -signal.SIGKILL if code is None else code
+        return self._outcome(asked is not None, self._limit)
+
+    def _outcome(self, is_asked: bool, limit: int) -> Outcome:
+        if self.code == 0:
+            return Outcome(State.COMPLETE)
+        if self.is_too_large:
+            return Outcome(
+                State.FAILED,
+                f"the run must fit into the memory of its worker, {limit / 2**30:.1f} GiB, got more; use fewer "
+                "workers, fewer chains or a smaller network.",
+            )
+        if is_asked or self.code in (STOPPED, INTERRUPTED):
+            return Outcome(State.STOPPED, "asked to stop")
+        if self.code < 0:
+            return Outcome(
+                State.FAILED,
+                f"its process must not be killed, got signal {-self.code} {DEATHS} times without anything new saved; "
+                f"see '{self._log}'.",
+            )
+        return Outcome(State.FAILED, self._last_line() or f"its process ended with code {self.code}")
+
+    def _last_line(self) -> str:
+        """What the process said last; an error of ours is one sentence there, a bug the last line of a traceback."""
+        lines: list[str] = []
+        with contextlib.suppress(OSError), self._log.open("rb") as stream:
+            stream.seek(self._begin)
+            lines = stream.read().decode(errors="replace").strip().splitlines()
+        return lines[-1].removeprefix("trajens: ").removeprefix("error: ") if lines else ""
+
+
+def _await_lock(file: Path, lease: Lease) -> None:
+    """Let a process that was killed a moment ago go: the kernel keeps its lock until it is gone."""
+    begin = time.monotonic()
+    while file.exists() and time.monotonic() - begin < _LOCK_SECONDS and lease.keep():
+        lock = Lock(file)
+        if lock.take():
+            lock.release()
+            return
+        time.sleep(_POLL)
