@@ -59,7 +59,7 @@ def summarise(records: Records, burn_in: int, reasons: tuple[str, ...]) -> dict[
         **_tilt(records, is_after),
         "move_size": mean("move_size") if "move_size" in records else float("nan"),
         "weight_rms": float(records["weight_rms"][:, -1].mean()),
-        "reasons": {reason: int(records[reason][:, is_after].sum()) for reason in reasons},
+        "reasons": {reason: int(records[reason][:, is_after].sum()) for reason in reasons if reason in records},
         "chains": int(losses.size),
     }
 

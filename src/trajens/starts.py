@@ -90,7 +90,7 @@ def _evolved(
     random = sampler.init()
     models = np.asarray(random.path)[:, 0]
     scale = scale_of(problem, target.prior)
-    how, generations = Evolution(scale=scale).within(for_evolution(settings.course.pairs), problem.size)
+    how, generations = Evolution(scale=scale).within(for_evolution(settings.course.pairs), problem.population.most)
     pairs, began = how.pairs * how.examples, time.perf_counter()
     identity = {} if directory is None else identity_of(target, settings)
     kept = None if directory is None else directory.kept_start(identity)
@@ -128,10 +128,10 @@ def _constant(start: Any, target: Target, chains: int) -> np.ndarray:
 
 def _losses(problem: Problem, models: np.ndarray) -> np.ndarray:
     """Mean losses (k,) of models (k, dim) on some of the data; infinite where one is not finite."""
-    some = np.linspace(0, problem.size - 1, min(_CHECKED, problem.size)).astype(np.int32)
+    some = problem.population.some(min(_CHECKED, problem.population.most))
     pairs = np.repeat(models[:, None], 2, axis=1)
-    indices = np.tile(some, (len(models), 1))
-    losses = compiled_losses_of_pairs(problem.loss, problem.data, pairs, indices, np.ones(len(models), bool))
+    members = np.repeat(some[None], len(models), axis=0)
+    losses = compiled_losses_of_pairs(problem.loss, problem.data, pairs, members, np.ones(len(models), bool))
     mean = np.asarray(losses)[:, 0].mean(1)
     return np.where(np.isfinite(mean), mean, np.inf)
 

@@ -55,7 +55,7 @@ def slopes(sampler: Sampler, state: State) -> Slopes:
     if program.is_tuned:
         state = sampler.with_share(state, _SMALL)
     share = share_renewed(state.sizes, program.move, state.path.shape[-1])
-    examples = min(_EXAMPLES, program.population)
+    examples = int(min(_EXAMPLES, program.population.size))
     seen = sampler.look_at(state, 0, -(-_PROPOSALS // chains), examples)
     differences = np.asarray(seen.differences, np.float64).reshape(-1, examples)
     differences = differences[np.isfinite(differences).all(1)]

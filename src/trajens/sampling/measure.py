@@ -1,4 +1,4 @@
-"""Measuring the loss of a path honestly: on the full data set, or on fresh examples.
+"""Measuring the loss of a path honestly: on the full data set, or on fresh examples, as always those of a stream.
 
 The minibatch that decided a step was selected by that decision, and the loss on it is low by about 0.14 / s; a batch
 that grew until its estimated noise was small was selected twice, and is lower still.
@@ -19,7 +19,6 @@ from trajens.losses import Loss, losses_of_pairs
 from trajens.randomness import Key, Purpose, fold_in, words
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.sampler import State
-from trajens.subsample import permute
 
 _CHUNK = 256
 _FEW, _MANY = 1024, 8192
@@ -36,13 +35,13 @@ class Measurement(NamedTuple):
     observed: dict[str, jax.Array]
 
 
-def examples_per_measurement(size: int, tau: int, evaluations: float = math.inf) -> int:
+def examples_per_measurement(size: int | float, tau: int, evaluations: float = math.inf) -> int:
     """How many examples a record may cost, given the evaluations of a chain since the one before.
 
     All data where that is little; else as many as keep measuring at a tenth of what sampling took, in powers of two,
     at least 64 and at most 4096 (or all of up to 8192). Two models share a pair, so a path costs tau / 2 for each.
     """
-    most = size if size <= _MANY else _MOST
+    most = int(size) if size <= _MANY else _MOST
     affordable = _SHARE * evaluations / (tau / 2)
     if size <= _FEW or affordable >= most:
         return most
@@ -59,7 +58,7 @@ def measure(
 ) -> Measurement:
     """Loss of every chain's path on `examples` examples drawn afresh for this epoch, and numbers of one's own."""
     chains, tau, dim = state.path.shape
-    size = program.size
+    population = program.examples
     # Two models share a pair, as in the sampler, so that a kernel for pairs serves here too.
     models = jnp.concatenate([state.path, state.path[:, : tau % 2]], axis=1).reshape(chains, -1, 2, dim)
     pairs = models.shape[1]
@@ -71,19 +70,19 @@ def measure(
         positions = start + jnp.arange(m)
         is_valid = jnp.broadcast_to(positions < examples, (chains, m))
         positions = jnp.broadcast_to(jnp.minimum(positions, examples - 1), (chains, m))
-        indices = positions if examples == size else permute(key, positions, size)
+        members = population.at(positions) if examples == population.size else population.draw(key, positions)
         losses = losses_of_pairs(
             program.loss,
             inputs.data,
             models.reshape(-1, 2, dim),
-            jnp.repeat(indices, pairs, axis=0),
+            jnp.repeat(members, pairs, axis=0),
             jnp.ones(chains * pairs, bool),
         )
         per_example = losses.reshape(chains, 2 * pairs, m)[:, :tau].mean(1)
         return merge(moments, moments_of(per_example, is_valid)), None
 
     moments, _ = jax.lax.scan(take, no_moments((chains,)), jnp.arange(0, examples, m))
-    error = jnp.sqrt(moments.variance / examples * (1.0 - examples / size))
+    error = jnp.sqrt(moments.variance / examples * (1.0 - examples / population.size))
     observed = {name: jax.vmap(lambda path, f=f: jnp.asarray(f(path)))(state.path) for name, f in observe}
     return Measurement(moments.mean, error, jnp.sqrt((state.path**2).mean((1, 2))), observed)
 

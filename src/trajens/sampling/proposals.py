@@ -16,7 +16,6 @@ from trajens.randomness import Key, Purpose, below, fold_in, words
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.sampler import State, proposer
 from trajens.scan import site_of_lane
-from trajens.subsample import permute
 
 _CHUNK = 512
 _PHASES = 2**15
@@ -60,10 +59,10 @@ def propose_and_look(
     order, m = Key(word[..., 0], word[..., 1]), min(_CHUNK, examples)
 
     def look(start: jax.Array) -> jax.Array:
-        positions = jnp.broadcast_to(jnp.minimum(start + jnp.arange(m), program.population - 1), (chains, proposals, m))
+        positions = jnp.broadcast_to(start + jnp.arange(m), (chains, proposals, m))
         # In an order of its own for every proposal, also of all data: then their batches are independent.
-        indices = permute(order, positions, program.population)
-        flat = jnp.repeat(indices.reshape(-1, m), program.span, axis=0)
+        members = program.population.draw(order, positions)
+        flat = jnp.repeat(members.reshape(-1, *members.shape[2:]), program.span, axis=0)
         losses = inputs.losses(program.loss, pairs, flat, is_changed.reshape(-1))
         per_row = (losses[:, 1] - losses[:, 0]).reshape(chains, proposals, program.span, m)
         return jnp.where(is_changed[..., None], per_row, 0.0).sum(2)

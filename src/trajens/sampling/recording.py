@@ -33,7 +33,7 @@ NAMES = (
     "move_size",
     *REASONS,
 )
-"""Columns of all records, in their order; those of one's own follow."""
+"""Columns of all records, in their order, the last only where it can be other than 0; those of one's own follow."""
 
 
 class Terms(NamedTuple):
@@ -79,6 +79,7 @@ def record(
     evaluations: int,
     audited: Terms | None,
     used: Used,
+    is_capped: bool = False,
 ) -> Records:
     """The record at the epoch `mark` as arrays (chains, 1).
 
@@ -96,11 +97,12 @@ def record(
         The audit at this epoch, if there was one.
     used : Used
         Evaluations before the record.
+    is_capped : bool
+        Whether decisions may be cut off, as those on a stream may.
     """
     proposals = np.asarray(tally.proposals)
     chains = len(proposals)
-    is_sound = np.arange(len(Reason)) < Reason.NOT_FINITE
-    sound = tally.reasons[:, is_sound].sum(1)
+    sound = proposals - tally.reasons[:, [Reason.NOT_FINITE, Reason.CURRENT_NOT_FINITE]].sum(1)
     columns = {
         "epoch": np.full(chains, mark),
         "s": s,
@@ -117,7 +119,7 @@ def record(
         "tilt_weight": np.zeros(chains) if audited is None else audited.tilt_weight,
         "weight_rms": measured.weight_rms,
         "move_size": sizes,
-        **{reason.label: tally.reasons[:, reason] for reason in Reason},
+        **{reason.label: tally.reasons[:, reason] for reason in Reason if is_capped or reason != Reason.CAPPED},
         **measured.observed,
     }
     # In 64 bits a record reads back from text as the same number.
