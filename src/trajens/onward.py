@@ -82,7 +82,9 @@ def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing
     is_first = not log.is_audited(adapted.burn_in)
     state, audited = auditor.at(now.state, now.epoch, turn, so_far, float(np.mean(used.audited)), is_first)
     is_capped = target.problem.population.limit is not None
-    found = record(now.epoch, pending, s, sizes, measured, evaluations, audited, used, is_capped)
+    found = record(
+        now.epoch, pending, s, sizes, measured, evaluations, audited, used, is_capped, sampler.program.counts_steps
+    )
     log.add(now.recorded, found, now.state.path)
     marks = now.marks
     if now.recorded + 1 == len(marks) and turn.marks:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from trajens.errors import integer, require
-from trajens.losses import PairLoss
+from trajens.losses import CountingLoss, PairLoss
 from trajens.parameters import flattened
 from trajens.population import Endless, keys_of
 from trajens.precision import single
@@ -83,7 +83,7 @@ class Stream(Problem):
         advice = "as many examples as one decision may read at most, for instance 4096"
         self.population = Endless(integer("max_batch", max_batch, 2, advice, MAX_SIZE))
         self.data = ()
-        simulated = Simulated(loss)
+        simulated = CountedSimulated(loss) if isinstance(loss, CountingLoss) else Simulated(loss)
         self._describe(simulated, dim, initial, spread, prior)
         like = jax.ShapeDtypeStruct
         check_loss(
@@ -139,3 +139,16 @@ class Simulated:
 
     def __repr__(self) -> str:
         return str(getattr(self.loss, "__name__", self.loss))
+
+
+@dataclass(frozen=True, repr=False)
+class CountedSimulated(Simulated):
+    """The same of a loss that counts its steps, see `trajens.losses.CountingLoss`."""
+
+    loss: CountingLoss
+
+    def counted(
+        self, data: Any, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The losses of `of_pairs`, and the steps (lanes,) that they took."""
+        return self.loss.counted(data, theta_pairs, keys_of(indices), is_active)

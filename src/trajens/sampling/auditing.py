@@ -81,12 +81,16 @@ class Audit:
 
 
 class Look(NamedTuple):
-    """Proposals of all chains, (chains, k) flattened, with what the test remembers of their models."""
+    """Proposals of all chains, (chains, k) flattened, with what the test remembers of their models.
+
+    `steps` (chains,) are those that their losses took, where these count some.
+    """
 
     chain: np.ndarray
     site: Site
     looked: Looked
     entries: Any
+    steps: np.ndarray
 
 
 @single
@@ -130,6 +134,7 @@ def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: i
         jax.tree.map(pick, sites),
         looked.those(is_sound),
         jax.tree.map(lambda e: pick(flat(e)), entries),
+        np.asarray(found.steps, np.int64).sum(1),
     )
 
 
@@ -257,7 +262,7 @@ class Auditor:
         chains = self._sampler.settings.chains
         of_chains = [Balance(*(column[seen.chain == chain] for column in terms)) for chain in range(chains)]
         beta, error = np.array([one.slope() for one in of_chains]).T
-        return Terms(beta, error, np.array([one.weight.sum() for one in of_chains]), evaluations)
+        return Terms(beta, error, np.array([one.weight.sum() for one in of_chains]), evaluations, seen.steps)
 
 
 @single

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from trajens.acceptance.moments import merge, moments_of, no_moments
-from trajens.losses import Loss, losses_of_pairs
+from trajens.losses import Loss, counted_losses_of_pairs, losses_of_pairs
 from trajens.randomness import Key, Purpose, fold_in, words
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.sampler import State
@@ -27,12 +27,16 @@ _SHARE = 0.1
 
 
 class Measurement(NamedTuple):
-    """Per chain: mean loss per model, its standard error from using few examples, RMS weight, records of one's own."""
+    """Per chain: mean loss per model, its standard error from using few examples, RMS weight, records of one's own.
+
+    `steps` are those that the losses took, where they count some.
+    """
 
     loss: jax.Array
     loss_error: jax.Array
     weight_rms: jax.Array
     observed: dict[str, jax.Array]
+    steps: jax.Array
 
 
 def examples_per_measurement(size: int | float, tau: int, evaluations: float = math.inf) -> int:
@@ -66,12 +70,13 @@ def measure(
     key = Key(pair[:, 0], pair[:, 1])
     m = min(_CHUNK, examples)
 
-    def take(moments, start):  # type: ignore[no-untyped-def]
+    def take(carried, start):  # type: ignore[no-untyped-def]
+        moments, so_far = carried
         positions = start + jnp.arange(m)
         is_valid = jnp.broadcast_to(positions < examples, (chains, m))
         positions = jnp.broadcast_to(jnp.minimum(positions, examples - 1), (chains, m))
         members = population.at(positions) if examples == population.size else population.draw(key, positions)
-        losses = losses_of_pairs(
+        losses, steps = counted_losses_of_pairs(
             program.loss,
             inputs.data,
             models.reshape(-1, 2, dim),
@@ -79,12 +84,14 @@ def measure(
             jnp.ones(chains * pairs, bool),
         )
         per_example = losses.reshape(chains, 2 * pairs, m)[:, :tau].mean(1)
-        return merge(moments, moments_of(per_example, is_valid)), None
+        so_far = so_far + steps.reshape(chains, pairs).sum(1, dtype=jnp.uint32)
+        return (merge(moments, moments_of(per_example, is_valid)), so_far), None
 
-    moments, _ = jax.lax.scan(take, no_moments((chains,)), jnp.arange(0, examples, m))
+    begin = no_moments((chains,)), jnp.zeros(chains, jnp.uint32)
+    (moments, steps), _ = jax.lax.scan(take, begin, jnp.arange(0, examples, m))
     error = jnp.sqrt(moments.variance / examples * (1.0 - examples / population.size))
     observed = {name: jax.vmap(lambda path, f=f: jnp.asarray(f(path)))(state.path) for name, f in observe}
-    return Measurement(moments.mean, error, jnp.sqrt((state.path**2).mean((1, 2))), observed)
+    return Measurement(moments.mean, error, jnp.sqrt((state.path**2).mean((1, 2))), observed, steps)
 
 
 def losses_of_examples(loss: Loss, data: Any, models: jax.Array, size: int) -> jax.Array:

@@ -9,7 +9,7 @@ import jax
 
 from trajens.acceptance.base import AcceptanceTest
 from trajens.copies import Copies
-from trajens.losses import Loss, losses_of_pairs
+from trajens.losses import CountingLoss, Loss, counted_losses_of_pairs
 from trajens.moves.base import Proposer
 from trajens.population import Finite, Population
 from trajens.scan import Scan, num_lanes
@@ -48,6 +48,11 @@ class Program:
         return self.move.span(self.tau)
 
     @property
+    def counts_steps(self) -> bool:
+        """Whether the examples of the loss cost steps of their own, which are then counted."""
+        return isinstance(self.loss, CountingLoss)
+
+    @property
     def population(self) -> Population:
         """What batches are drawn from: the examples, or M copies of them."""
         return self.examples if self.copies == 1 else Finite(self.examples.most * self.copies)
@@ -76,9 +81,12 @@ class Inputs(NamedTuple):
     tune_until: jax.Array
     copies: Copies | None = None
 
-    def losses(self, loss: Loss, pairs: jax.Array, members: jax.Array, is_active: jax.Array) -> jax.Array:
-        """Losses (lanes, 2, m) of pairs of models on `members` (lanes, m, ...) of the population."""
+    def losses(
+        self, loss: Loss, pairs: jax.Array, members: jax.Array, is_active: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Losses (lanes, 2, m) of pairs of models on `members` (lanes, m, ...) of the population, and their steps."""
         if self.copies is None:
-            return losses_of_pairs(loss, self.data, pairs, members, is_active)
+            return counted_losses_of_pairs(loss, self.data, pairs, members, is_active)
         examples = self.copies.example[members]
-        return losses_of_pairs(loss, self.data, pairs, examples, is_active) * self.copies.factor[examples][:, None]
+        losses, steps = counted_losses_of_pairs(loss, self.data, pairs, examples, is_active)
+        return losses * self.copies.factor[examples][:, None], steps

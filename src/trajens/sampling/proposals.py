@@ -24,7 +24,8 @@ _PHASES = 2**15
 class Proposed(NamedTuple):
     """Proposals (chains, k, ...) that were looked at, as an `Evidence` knows them.
 
-    `differences` (chains, k, examples) are l_i' - l_i, summed over the models that change.
+    `differences` (chains, k, examples) are l_i' - l_i, summed over the models that change; `steps` (chains, parts) are
+    those that the losses took, where they count some.
     """
 
     site: Site
@@ -32,6 +33,7 @@ class Proposed(NamedTuple):
     log_ratio: jax.Array
     distance: jax.Array
     differences: jax.Array
+    steps: jax.Array
 
 
 def propose_and_look(
@@ -58,22 +60,23 @@ def propose_and_look(
     word = words(key, Purpose.BATCH, 2)
     order, m = Key(word[..., 0], word[..., 1]), min(_CHUNK, examples)
 
-    def look(start: jax.Array) -> jax.Array:
+    def look(start: jax.Array) -> tuple[jax.Array, jax.Array]:
         positions = jnp.broadcast_to(start + jnp.arange(m), (chains, proposals, m))
         # In an order of its own for every proposal, also of all data: then their batches are independent.
         members = program.population.draw(order, positions)
         flat = jnp.repeat(members.reshape(-1, *members.shape[2:]), program.span, axis=0)
-        losses = inputs.losses(program.loss, pairs, flat, is_changed.reshape(-1))
+        losses, steps = inputs.losses(program.loss, pairs, flat, is_changed.reshape(-1))
         per_row = (losses[:, 1] - losses[:, 0]).reshape(chains, proposals, program.span, m)
-        return jnp.where(is_changed[..., None], per_row, 0.0).sum(2)
+        of_chains = steps.reshape(chains, -1).sum(1, dtype=jnp.uint32)
+        return jnp.where(is_changed[..., None], per_row, 0.0).sum(2), of_chains
 
-    found = jax.lax.map(look, jnp.arange(0, examples, m))
+    found, steps = jax.lax.map(look, jnp.arange(0, examples, m))
     differences = jnp.moveaxis(found, 0, 2).reshape(chains, proposals, -1)[..., :examples]
     s = jnp.broadcast_to(inputs.s, (chains,))
     if program.schedule is not None:
         s = s * program.schedule(epoch)
     s = jnp.broadcast_to(s[:, None], (chains, proposals))
-    return Proposed(site, s, proposal.log_ratio, moved, differences)
+    return Proposed(site, s, proposal.log_ratio, moved, differences, steps.T)
 
 
 def _site(program: Program, key: Key) -> Site:

@@ -108,13 +108,13 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
     state, lanes, task, _ = work
     old = jnp.take_along_axis(state.path, (task.site.first + lanes.row)[..., None], axis=1)
     new = jnp.take_along_axis(task.proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
-    losses, is_valid = _evaluate(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
+    losses, is_valid, steps = _evaluate(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
     lanes, verdict = _look(program, inputs, state, task, lanes, losses, is_valid, new)
     is_decided = task.is_active & verdict.is_decided
     is_accepted = is_decided & verdict.is_accepted
 
     changed = task.site.stop - task.site.first
-    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.seen, changed, lanes.losses)
+    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.seen, changed, lanes.losses, steps)
     path = jax.vmap(_apply)(state.path, task.proposal.models, task.site, is_accepted)
     may_learn = is_decided & (task.epoch < inputs.learn_until) & jnp.isfinite(lanes.moments.variance)
     acceptance = _learn(program, inputs, state.acceptance, task, lanes, may_learn)
@@ -172,15 +172,16 @@ def proposer(program: Program, inputs: Inputs) -> Callable[..., Proposal]:
 
 def _evaluate(
     program: Program, inputs: Inputs, task: _Task, lanes: Lanes, pair: jax.Array
-) -> tuple[jax.Array, jax.Array | None]:
-    """Losses (chains, lanes, 2, chunks, m) of both models on the next chunks, and which of the examples count."""
+) -> tuple[jax.Array, jax.Array | None, jax.Array]:
+    """Losses (chains, lanes, 2, chunks, m) of both models on the next chunks, which count, and the steps of chains."""
     flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
-    losses = inputs.losses(program.loss, flat(pair), flat(task.members), flat(task.is_active))
+    losses, steps = inputs.losses(program.loss, flat(pair), flat(task.members), flat(task.is_active))
     shape, parts = task.members.shape[:2], (program.chunks, program.chunk)
     is_valid = None
     if program.population.most % program.chunk:
         is_valid = (_positions(program, lanes) < program.population.most).reshape(*shape, *parts)
-    return losses.reshape(*shape, 2, *parts), is_valid
+    of_chains = jnp.where(task.is_active, steps.reshape(shape), 0).sum(1, dtype=jnp.uint32)
+    return losses.reshape(*shape, 2, *parts), is_valid, of_chains
 
 
 def _positions(program: Program, lanes: Lanes) -> jax.Array:

@@ -133,7 +133,9 @@ def _adapted(arrays: Arrays) -> Adapted:
 
 def _pending(arrays: Arrays) -> Tally:
     like = empty_tally(1)
-    found: Tally = _unpacked(_PENDING, like, arrays)
+    # Those of before counted no steps.
+    none = {f"{_PENDING}.steps": np.zeros((len(arrays[f"{_PENDING}.proposals"]), 2), np.int64)}
+    found: Tally = _unpacked(_PENDING, like, {**none, **arrays})
     # Checkpoints of before may know fewer reasons.
     more = like.reasons.shape[1] - found.reasons.shape[1]
     return found._replace(reasons=np.pad(found.reasons, ((0, 0), (0, more))))  # type: ignore[arg-type]
