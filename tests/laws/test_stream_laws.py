@@ -8,13 +8,12 @@ so that paths have the Gaussian law of any D + 1 points with the same second mom
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import trajens as tj
 from tests.evidence import ONE_STAGE
-from tests.monte_carlo import Z, assert_agrees, assert_path_law
+from tests.monte_carlo import Z, assert_path_law
 from trajens.randomness import Key, Purpose, normal, words
 
 MIX = np.array([[1.0, 0.0], [0.6, 0.7]], np.float32)
@@ -86,3 +85,61 @@ def check(stream, test, move, scan, tau, tilts, prior=None):
 @pytest.mark.parametrize(("test", "move", "scan", "tau", "tilts"), CASES)
 def test_the_law_of_paths_is_the_exact_gaussian(test, move, scan, tau, tilts):
     check(STREAM, TESTS[test], MOVES[move], scan, tau, tilts)
+
+
+LOUD, STEP, TILT = 1.0, 0.2, 30.0
+"""Noise of labels, sigma and s at which a decision needs some fifty examples."""
+
+
+def bias_within(max_batch, test, epochs=1200, chains=256):
+    """Relative bias of the excess loss of single models, its error, and the run."""
+    stream = tj.Stream(partial(loss, noise=LOUD), 2, max_batch)
+    run = tj.sample(
+        tj.Target(stream, 1, STEP, TILT),
+        epochs,
+        chains=chains,
+        seed=5,
+        burn_in=epochs // 3,
+        acceptance=test,
+        scan="random",
+        initial=np.full(2, 1.0),
+        records=16,
+    )
+    exact, found = exact_paths(1, STEP, TILT, noise=LOUD), run.summary()
+    return (found["loss"] - exact.loss) / exact.excess, found["loss_stderr"] / exact.excess, run
+
+
+def bias_at(s):
+    """The bias that another s means."""
+    exact = exact_paths(1, STEP, TILT, noise=LOUD)
+    return (exact_paths(1, STEP, s, noise=LOUD).loss - exact.loss) / exact.excess
+
+
+def test_a_biased_decision_at_the_cap_is_counted_and_its_bias_is_audited():
+    bias, error, run = bias_within(32, tj.MinibatchBarker(16))
+    assert bias > Z * error, "the case must be biased to show anything"
+    reasons = run.summary()["reasons"]
+    assert reasons["capped"] > 0.4 * sum(reasons.values())
+    assert reasons["all_data"] == 0
+    found = tj.audit(run, proposals=512)
+    assert found.tilt_error < -Z * found.tilt_error_stderr
+    assert abs(bias - bias_at(found.s_effective)) < Z * error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("max_batch", [16, 48, 4096])
+def test_the_audit_foretells_the_bias_of_the_penalty_test(max_batch):
+    bias, error, run = bias_within(max_batch, tj.Penalty(16, **ONE_STAGE), epochs=2400, chains=512)
+    found = tj.audit(run, proposals=512)
+    assert abs(bias - bias_at(found.s_effective)) < Z * error
+    reasons = run.summary()["reasons"]
+    share = reasons["capped"] / sum(reasons.values())
+    assert share == 1.0 if max_batch == 16 else share == 0.0 if max_batch == 4096 else share > 0.0
+
+
+@pytest.mark.slow
+def test_a_planned_penalty_has_no_bias_on_a_stream():
+    bias, error, run = bias_within(4096, tj.Penalty(32), epochs=4000, chains=1024)
+    assert error < 0.012
+    assert abs(bias) < tj.acceptance.penalty.TOLERANCE + Z * error
+    assert run.summary()["reasons"]["capped"] == 0

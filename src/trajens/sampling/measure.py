@@ -82,7 +82,9 @@ def measure(
         return merge(moments, moments_of(per_example, is_valid)), None
 
     moments, _ = jax.lax.scan(take, no_moments((chains,)), jnp.arange(0, examples, m))
-    error = jnp.sqrt(moments.variance / examples * (1.0 - examples / population.size))
+    # One factor: what a compiler makes of several quotients differs by one bit between device counts.
+    factor = (1.0 - examples / population.size) / (examples * max(examples - 1, 1))
+    error = jnp.sqrt(moments.m2 * factor)
     observed = {name: jax.vmap(lambda path, f=f: jnp.asarray(f(path)))(state.path) for name, f in observe}
     return Measurement(moments.mean, error, jnp.sqrt((state.path**2).mean((1, 2))), observed)
 
