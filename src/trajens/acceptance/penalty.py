@@ -196,8 +196,17 @@ class Penalty(AcceptanceTest):
         is_ready, log_chance, is_last = self.judge(state, evidence)
         word = words[0] if self.stages == 1 else jnp.where(jnp.asarray(evidence.stage) == 0, words[0], words[1])
         is_passed = jnp.log(uniform(word)) < log_chance
-        reason = jnp.where(evidence.is_complete, Reason.ALL_DATA, Reason.TESTED).astype(jnp.int32)
-        return Verdict(is_ready & (is_last | ~is_passed), is_passed & is_last, reason, is_ready & is_passed & ~is_last)
+        reason = jnp.where(evidence.is_complete, Reason.ALL_DATA, Reason.TESTED)
+        if evidence.limit is not None:
+            planned = self.most_examples(state, evidence.s, evidence.size)
+            is_short = evidence.seen < planned if self.plan else ~is_ready
+            reason = jnp.where(evidence.is_exhausted & is_short, Reason.CAPPED, reason)
+        return Verdict(
+            is_ready & (is_last | ~is_passed),
+            is_passed & is_last,
+            reason.astype(jnp.int32),
+            is_ready & is_passed & ~is_last,
+        )
 
     def judge(self, state: Any, evidence: Evidence) -> Judgement:
         part, is_last = self._part(state, evidence)

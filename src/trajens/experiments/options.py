@@ -2,7 +2,7 @@
 
 The fields of `Config` are the options of ``trajens train``: its flags, the keys of a TOML file, their checks and the
 page of the command line are made from them. Defaults of the library are taken from where the library has them. Later
-layers win: defaults, those of the perceptron, then a TOML file, then flags.
+layers win: defaults, those of the perceptron or of episodes, then a TOML file, then flags.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.scan import SCANS, Checkerboard
 from trajens.starts import BUDGET, EVOLUTION, RANDOM
 from trajens.storage.directory import CHECKPOINT_SECONDS
+from trajens.stream import MAX_BATCH
 from trajens.training import RECORDS as RECORDS_BY_DATA
 from trajens.training import STEPS_OF_SIGMA, TAU
 
@@ -34,6 +35,7 @@ ACCEPTANCE_TESTS = ("penalty", "minibatch-barker", "paper", "barker", "metropoli
 MISSING_VALUES = ("refuse", "mean")
 OF_FILES = ("label", "missing", "standardise", "reading")
 """Options about how a file is read."""
+NETWORKS = "network episodes"
 HIDDEN = 32
 FIXED_S = 50.0
 EVEN = "even"
@@ -54,8 +56,10 @@ class Option(NamedTuple):
         How its default reads; empty where it has none.
     perceptron : any
         Its default for the perceptron, where that is another.
+    episodes : any
+        Its default for episodes of an environment, where that is another.
     only : str
-        "network" or "perceptron" where it applies to one of them.
+        Of "network", "perceptron" and "episodes" those that it applies to; empty for all.
     is_flag : bool
         Whether it can be given on the command line.
     """
@@ -66,6 +70,7 @@ class Option(NamedTuple):
     metavar: str = "N"
     shown: str = ""
     perceptron: Any = None
+    episodes: Any = None
     only: str = ""
     is_flag: bool = True
 
@@ -73,11 +78,18 @@ class Option(NamedTuple):
 def _option(default: Any, kind: Kind, group: str, help: str, metavar: str = "", **more: Any) -> Any:
     metavars: dict[Kind, str] = {kinds.whole: "N", kinds.real: "X", kinds.text: "TEXT", kinds.switch: ""}
     usual = metavars.get(kind, "NAME")
-    more.setdefault("shown", "" if default is None else f"{default:g}" if isinstance(default, float) else str(default))
+    more.setdefault("shown", "" if default is None else _shown(default))
     if "perceptron" in more:
         own = f"{more['perceptron']:g}"
         more["shown"] = own if more.get("only") == "perceptron" else f"{more['shown']}; perceptron: {own}"
+    if "episodes" in more:
+        own = _shown(more["episodes"])
+        more["shown"] = own if more.get("only") == "episodes" else f"{more['shown']}; episodes: {own}"
     return field(default=default, metadata={"option": Option(kind, group, help, metavar or usual, **more)})
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _name(default: str | None, names: Any, group: str, help: str, **more: Any) -> Any:
@@ -89,14 +101,16 @@ class Config:
     """Every option of ``trajens train``; None where it does not apply, or is left to the library."""
 
     problem: str = field(metadata={"option": Option(kinds.text, "Problem", "What to train.", is_flag=False)})
-    model: str | None = _name(None, MODELS, "Problem", "Network", shown="mnist: cnn, a file: mlp", only="network")
+    model: str | None = _name(
+        None, MODELS, "Problem", "Network", shown="mnist: cnn, a file: mlp, episodes: linear", only=NETWORKS
+    )
     hidden: list[int] | None = _option(
-        None, kinds.sizes, "Problem", "Hidden layers of an mlp.", "N,..", shown=str(HIDDEN), only="network"
+        None, kinds.sizes, "Problem", "Hidden layers of an mlp.", "N,..", shown=str(HIDDEN), only=NETWORKS
     )
     sizes: list[int] | None = _option(
-        None, kinds.sizes, "Problem", "Of all layers, written down by a run.", only="network", is_flag=False
+        None, kinds.sizes, "Problem", "Of all layers, written down by a run.", only=NETWORKS, is_flag=False
     )
-    activation: str | None = _name(None, ACTIVATIONS, "Problem", "Of an mlp", shown=ACTIVATION, only="network")
+    activation: str | None = _name(None, ACTIVATIONS, "Problem", "Of an mlp", shown=ACTIVATION, only=NETWORKS)
     loss: str | None = _name(None, LOSSES, "Problem", "Loss", shown="by the labels", only="network")
     label: str | None = _option(
         None,
@@ -130,6 +144,18 @@ class Config:
     data_seed: int | None = _option(
         None, kinds.whole, "Problem", "Seed of the perceptron's data.", perceptron=0, only="perceptron"
     )
+    returns: list[float] | None = _option(
+        None,
+        kinds.interval,
+        "Problem",
+        "Returns of an environment whose losses are 1 and 0.",
+        "LOW,HIGH",
+        shown="those known of it",
+        only="episodes",
+    )
+    max_batch: int | None = _option(
+        None, kinds.whole, "Problem", "Episodes that a decision may read.", episodes=MAX_BATCH, only="episodes"
+    )
     tau: int = _option(TAU, kinds.whole, "Target", "Models in a path.", perceptron=8)
     s: Any = _option(
         None,
@@ -140,6 +166,7 @@ class Config:
         "S",
         shown=f"what the budget allows; with --epochs {FIXED_S:g}",
         perceptron=20.0,
+        episodes="5:500",
     )
     until_loss: float | None = _option(
         None, kinds.real, "Target", "Raise s until the loss per model is not above this.", "X"
@@ -154,6 +181,7 @@ class Config:
         "Standard deviation of a step between models.",
         shown=f"1/{STEPS_OF_SIGMA:g} of the prior, less for wide layers",
         perceptron=0.1,
+        episodes=0.3,
     )
     prior: Any = _option(
         None,
@@ -162,6 +190,7 @@ class Config:
         "Standard deviation of the first model.",
         "X|flat",
         shown=f"{PRIOR:g}; perceptron: flat",
+        episodes=1.0,
     )
     fraction: float | None = _option(
         SingleSite.fraction,
@@ -187,6 +216,7 @@ class Config:
         "Acceptance",
         "Minibatches grow by N.",
         shown=f"{CHUNK_OF_FEW}, or {CHUNK_OF_MANY} of more than {FEW_DATA} examples; full-data tests: all",
+        episodes=8,
     )
     rho: float | None = _option(
         None,
@@ -217,7 +247,12 @@ class Config:
         shown="pool; with --epochs no-pool",
     )
     scores: str | None = _name(
-        None, SCORES, "Acceptance", "How examples are drawn", shown=f"{BY_LOSSES}; with --epochs {EVEN}"
+        None,
+        SCORES,
+        "Acceptance",
+        "How examples are drawn",
+        shown=f"{BY_LOSSES}; with --epochs {EVEN}",
+        only="network perceptron",
     )
     ahead: int = _option(
         Settings.ahead, kinds.whole, "Acceptance", "Chunks evaluated at once; 4 to 8 pays on a GPU with few lanes."
@@ -239,12 +274,19 @@ class Config:
         "Run",
         "Proposals per chain, burn-in included, in place of a budget: then nothing chooses itself.",
         perceptron=200_000,
+        episodes=4000,
     )
     burn_in: int | None = _option(
         None, kinds.whole, "Run", "Epochs left out of averages.", shown="with --epochs a fifth"
     )
     chains: int | None = _option(
-        None, kinds.whole, "Run", "Independent chains.", shown=f"1; with --epochs {Settings.chains}", perceptron=64
+        None,
+        kinds.whole,
+        "Run",
+        "Independent chains.",
+        shown=f"1; with --epochs {Settings.chains}",
+        perceptron=64,
+        episodes=1,
     )
     records: int | None = _option(
         None,
@@ -252,6 +294,7 @@ class Config:
         "Run",
         "How often the loss is measured.",
         shown=f"{RECORDS_BY_DATA}; with --epochs {RECORDS}",
+        episodes=20,
     )
     keep_paths: bool | None = _option(
         None, kinds.switch, "Run", "Keep the paths at every record, in DIR/history.bin.", shown="no-keep-paths"

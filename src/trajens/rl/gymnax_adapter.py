@@ -133,6 +133,6 @@ def _box(space: Any) -> Box | None:
     shape = tuple(int(n) for n in space.shape)
     # The largest number means that there is no bound.
     largest = float(np.finfo(np.float32).max)
-    bounds = [np.broadcast_to(np.where(np.abs(b) >= largest, np.sign(b) * np.inf, b), shape) for b in (low, high)]
+    bounds = [np.broadcast_to(np.where(np.abs(b) >= largest, np.copysign(np.inf, b), b), shape) for b in (low, high)]
     low_, high_ = (tuple(float(value) for value in bound.reshape(-1)) for bound in bounds)
     return Box(low_, high_, shape)

@@ -89,7 +89,9 @@ def measure(
 
     begin = no_moments((chains,)), jnp.zeros(chains, jnp.uint32)
     (moments, steps), _ = jax.lax.scan(take, begin, jnp.arange(0, examples, m))
-    error = jnp.sqrt(moments.variance / examples * (1.0 - examples / population.size))
+    # One factor: what a compiler makes of several quotients differs by one bit between device counts.
+    factor = (1.0 - examples / population.size) / (examples * max(examples - 1, 1))
+    error = jnp.sqrt(moments.m2 * factor)
     observed = {name: jax.vmap(lambda path, f=f: jnp.asarray(f(path)))(state.path) for name, f in observe}
     return Measurement(moments.mean, error, jnp.sqrt((state.path**2).mean((1, 2))), observed, steps)
 
