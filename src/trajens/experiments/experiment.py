@@ -296,6 +296,7 @@ class Experiment:
             )
         # Runs of the version before have the names of then, and the numbers of a file as they are.
         options = {RENAMED.get(name, name): value for name, value in config.items()}
-        if options.get("problem") not in PROBLEMS and "reading" not in options:
+        problem = str(options.get("problem"))
+        if problem not in PROBLEMS and not is_environment(problem) and "reading" not in options:
             options.setdefault("standardise", False)
         return cls(resolve(options))
