@@ -12,9 +12,9 @@ from trajens.experiments.options import Config
 from trajens.models import Model
 from trajens.rl.environment import Environment
 from trajens.rl.named import environment, network
-from trajens.rl.problem import problem
+from trajens.rl.problem import MAX_EPISODES, problem
 from trajens.sampling.footprint import require_room_for_models
-from trajens.stream import MAX_BATCH, Stream
+from trajens.stream import Stream
 from trajens.target import path_length
 
 
@@ -48,7 +48,7 @@ class EpisodesData:
         """The loss on episodes."""
         config = self.config
         require_room_for_models(self._chains, path_length(config.tau), self.model.dim)
-        max_batch = MAX_BATCH if config.max_batch is None else config.max_batch
+        max_batch = MAX_EPISODES if config.max_batch is None else config.max_batch
         returns = None if config.returns is None else (config.returns[0], config.returns[1])
         return problem(self.environment, self.model, returns, max_batch)
 

@@ -21,12 +21,12 @@ from trajens.models import ACTIVATION, ACTIVATIONS, MODELS
 from trajens.models.base import PRIOR
 from trajens.moves import SingleSite
 from trajens.moves.base import FEW_PARAMETERS, FRACTION_OF_MANY
+from trajens.rl.problem import MAX_EPISODES
 from trajens.sampling.marks import RECORDS
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.scan import SCANS, Checkerboard
 from trajens.starts import BUDGET, EVOLUTION, RANDOM
 from trajens.storage.directory import CHECKPOINT_SECONDS
-from trajens.stream import MAX_BATCH
 from trajens.training import RECORDS as RECORDS_BY_DATA
 from trajens.training import STEPS_OF_SIGMA, TAU
 
@@ -83,7 +83,7 @@ def _option(default: Any, kind: Kind, group: str, help: str, metavar: str = "", 
         own = f"{more['perceptron']:g}"
         more["shown"] = own if more.get("only") == "perceptron" else f"{more['shown']}; perceptron: {own}"
     if "episodes" in more:
-        own = _shown(more["episodes"])
+        own = "tune" if more["episodes"] is True else _shown(more["episodes"])
         more["shown"] = own if more.get("only") == "episodes" else f"{more['shown']}; episodes: {own}"
     return field(default=default, metadata={"option": Option(kind, group, help, metavar or usual, **more)})
 
@@ -154,7 +154,7 @@ class Config:
         only="episodes",
     )
     max_batch: int | None = _option(
-        None, kinds.whole, "Problem", "Episodes that a decision may read.", episodes=MAX_BATCH, only="episodes"
+        None, kinds.whole, "Problem", "Episodes that a decision may read.", episodes=MAX_EPISODES, only="episodes"
     )
     tau: int = _option(TAU, kinds.whole, "Target", "Models in a path.", perceptron=8)
     s: Any = _option(
@@ -166,7 +166,7 @@ class Config:
         "S",
         shown=f"what the budget allows; with --epochs {FIXED_S:g}",
         perceptron=20.0,
-        episodes="5:500",
+        episodes="5:50",
     )
     until_loss: float | None = _option(
         None, kinds.real, "Target", "Raise s until the loss per model is not above this.", "X"
@@ -201,7 +201,12 @@ class Config:
     )
     refresh: float = _option(SingleSite.refresh, kinds.real, "Moves", "How much of them; 1 keeps nothing.")
     tune: bool | None = _option(
-        None, kinds.switch, "Moves", "Tune the size of moves in burn-in.", shown="tune; with --epochs no-tune"
+        None,
+        kinds.switch,
+        "Moves",
+        "Tune the size of moves in burn-in.",
+        shown="tune; with --epochs no-tune",
+        episodes=True,
     )
     segment: int | None = _option(None, kinds.whole, "Moves", "Redraw N neighbouring models at a time.", shown="one")
     centre_of_mass: float | None = _option(
@@ -274,7 +279,7 @@ class Config:
         "Run",
         "Proposals per chain, burn-in included, in place of a budget: then nothing chooses itself.",
         perceptron=200_000,
-        episodes=4000,
+        episodes=1000,
     )
     burn_in: int | None = _option(
         None, kinds.whole, "Run", "Epochs left out of averages.", shown="with --epochs a fifth"

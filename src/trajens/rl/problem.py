@@ -24,7 +24,10 @@ from trajens.parameters import flattened
 from trajens.rl.environment import Environment
 from trajens.rl.episode import Episode, episode
 from trajens.rl.policy import Policy, outputs_of
-from trajens.stream import MAX_BATCH, Stream
+from trajens.stream import Stream
+
+MAX_EPISODES = 256
+"""That one decision may read, unless another number is asked for."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def problem(
     environment: Environment,
     network: Predictor | None = None,
     returns: tuple[float, float] | None = None,
-    max_batch: int = MAX_BATCH,
+    max_batch: int = MAX_EPISODES,
     apply: Callable[[Any, Any], Any] | None = None,
     params: Any = None,
 ) -> Stream:
