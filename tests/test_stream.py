@@ -125,14 +125,19 @@ def test_a_stop_and_a_resume_change_nothing(run, tmp_path):
     assert_same(run, resumed)
     assert_same(run, sample(epochs=150, records=3).extend(150, records=3))
     stored = StoredRun(tmp_path / "run")
-    assert stored.identity["examples"] is None
+    assert "examples" not in stored.identity
     assert stored.identity["max_batch"] == MAX_BATCH
     assert stored.summary()["reasons"] == run.summary()["reasons"]
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_number_of_devices_changes_nothing(run, count):
-    assert_same(run, sample(devices=jax.devices()[:count]))
+    other = sample(devices=jax.devices()[:count])
+    np.testing.assert_array_equal(run.paths, other.paths)
+    for name in run.records:
+        # Programs that JAX keeps on disk, as this session does, may round the last bit of a variance otherwise.
+        tolerance = 1e-6 if name == "loss_error" else 0.0
+        np.testing.assert_allclose(run.records[name], other.records[name], rtol=tolerance, err_msg=name)
 
 
 @pytest.mark.slow
@@ -203,7 +208,7 @@ def test_what_a_simulator_breaks_at_never_enters_a_path():
         bad = jnp.select(beyond, [jnp.float32(value) for value in (jnp.nan, jnp.inf, -jnp.inf)], jnp.float32(0))
         # It breaks for half of the keys, and is better than anything else for the others.
         is_bad, (first, _) = jnp.any(jnp.array(beyond)), jax.random.key_data(keys).T
-        return jnp.where(is_bad, jnp.where(first > 2**31, bad, -100.0), loss(theta, keys))
+        return jnp.where(is_bad, jnp.where(first % 2 == 0, bad, -100.0), loss(theta, keys))
 
     target = tj.Target(tj.Stream(broken, 2), tau=3, sigma=0.3, s=20.0)
     run = sample(target, initial=np.zeros(2), keep_paths=True)
