@@ -14,6 +14,9 @@ from tests import small_run
 from tests.laws.test_stream_laws import WEIGHTS, exact_paths, loss
 from tests.monte_carlo import Z
 from tests.small_run import StopAfter, again, assert_same, fresh
+from trajens.acceptance import Evidence, Past, Reason
+from trajens.acceptance.moments import moments_of
+from trajens.acceptance.penalty import Plan
 from trajens.population import Endless, keys_of
 from trajens.randomness import Key, key_of
 from trajens.report import page, seen
@@ -125,14 +128,19 @@ def test_a_stop_and_a_resume_change_nothing(run, tmp_path):
     assert_same(run, resumed)
     assert_same(run, sample(epochs=150, records=3).extend(150, records=3))
     stored = StoredRun(tmp_path / "run")
-    assert stored.identity["examples"] is None
+    assert "examples" not in stored.identity
     assert stored.identity["max_batch"] == MAX_BATCH
     assert stored.summary()["reasons"] == run.summary()["reasons"]
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_number_of_devices_changes_nothing(run, count):
-    assert_same(run, sample(devices=jax.devices()[:count]))
+    other = sample(devices=jax.devices()[:count])
+    np.testing.assert_array_equal(run.paths, other.paths)
+    for name in run.records:
+        # Programs that JAX keeps on disk, as this session does, may round the last bit of a variance otherwise.
+        tolerance = 1e-6 if name == "loss_error" else 0.0
+        np.testing.assert_allclose(run.records[name], other.records[name], rtol=tolerance, err_msg=name)
 
 
 @pytest.mark.slow
@@ -190,6 +198,27 @@ def test_batches_end_at_the_cap_and_say_so(test, share):
     assert "max_batch" in found.sentence
 
 
+def test_a_plan_that_its_first_stage_uses_up_tests_all_of_delta_and_says_so():
+    test = tj.Penalty(CHUNK, tolerance=None)
+    # 60 examples at s = 1: two chunks in the first stage, four in the second.
+    plan = Plan(jnp.float32(60 * 4), jnp.int32(5), jnp.float32(2), jnp.float32(0.3), jnp.float32(1))
+    assert [int(test.planned_batch(plan, jnp.float32(1), np.inf, stage)) for stage in (0, 1)] == [32, 64]
+    assert int(test.most_examples(plan, jnp.float32(1), np.inf)) == 96
+    past = Past(jnp.int32(0), jnp.float32(0))
+    values, words = jnp.linspace(-1.0, 1.5, 32), jnp.full(4, 2**32 - 1, jnp.uint32)
+    for limit, part, is_last in ((32, 1.0, True), (96, 0.3, False)):
+        evidence = Evidence(moments_of(values), jnp.float32(1), jnp.float32(0), np.inf, past, jnp.int32(0), limit)
+        # Without a factor 1 - b/N.
+        rho2 = part**2 * float(np.var(values, ddof=1)) / 32
+        np.testing.assert_allclose(evidence.noise(), rho2 / part**2, rtol=1e-5)
+        judgement = test.judge(plan, evidence)
+        u = rho2 / 2 + rho2**2 / (4 * 33) + rho2**3 / (3 * 33 * 35)
+        np.testing.assert_allclose(judgement.log_chance, -part * 0.25 - u, rtol=1e-4)
+        assert bool(judgement.is_last) == is_last
+        reason = test.decide(plan, evidence, words).reason
+        assert int(reason) == (Reason.CAPPED if is_last else Reason.TESTED)
+
+
 def test_data_of_a_fixed_size_have_no_cap():
     run = small_run.sample(None)
     assert "capped" not in run.records
@@ -203,7 +232,7 @@ def test_what_a_simulator_breaks_at_never_enters_a_path():
         bad = jnp.select(beyond, [jnp.float32(value) for value in (jnp.nan, jnp.inf, -jnp.inf)], jnp.float32(0))
         # It breaks for half of the keys, and is better than anything else for the others.
         is_bad, (first, _) = jnp.any(jnp.array(beyond)), jax.random.key_data(keys).T
-        return jnp.where(is_bad, jnp.where(first > 2**31, bad, -100.0), loss(theta, keys))
+        return jnp.where(is_bad, jnp.where(first % 2 == 0, bad, -100.0), loss(theta, keys))
 
     target = tj.Target(tj.Stream(broken, 2), tau=3, sigma=0.3, s=20.0)
     run = sample(target, initial=np.zeros(2), keep_paths=True)

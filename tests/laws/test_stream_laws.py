@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import trajens as tj
-from tests.evidence import ONE_STAGE
+from tests.evidence import ONE_STAGE, plan_of
 from tests.monte_carlo import Z, assert_path_law
+from trajens.acceptance.audit import Looked, acceptances, balance
 from trajens.randomness import Key, Purpose, normal, words
 
 MIX = np.array([[1.0, 0.0], [0.6, 0.7]], np.float32)
@@ -49,12 +50,14 @@ TESTS = {
 }
 MOVES = {"single site": tj.SingleSite(), "segments": tj.Mixture([(1.0, tj.Segment(2)), (1.0, tj.SingleSite(0.5))])}
 QUICK = [("penalty", "single site", "checkerboard", 4, (4.0,)), ("barker", "single site", "random", 1, (4.0,))]
-SLOW = [("penalty", move, "random", 4, (2.0, 8.0)) for move in MOVES]
-SLOW += [("penalty, one stage", "single site", "checkerboard", 4, (2.0, 8.0))]
-SLOW += [("penalty, one stage", "single site", "random", 1, (2.0, 8.0))]
-SLOW += [("penalty, pooled", "single site", "checkerboard", 4, (2.0, 8.0))]
-SLOW += [(test, "single site", "checkerboard", 4, (2.0, 6.0)) for test in ("penalty, growing", "the paper's")]
-SLOW += [("barker", move, "checkerboard", 4, (2.0, 6.0)) for move in MOVES]
+SLOW = [("penalty", "segments", "random", 4, (2.0, 8.0)), ("penalty", "single site", "random", 1, (2.0, 8.0))]
+SLOW += [("penalty, one stage", "single site", "checkerboard", 4, (8.0,))]
+SLOW += [("penalty, pooled", "single site", "checkerboard", 4, (8.0,))]
+SLOW += [
+    ("penalty, growing", "single site", "random", 4, (4.0,)),
+    ("the paper's", "single site", "checkerboard", 4, (4.0,)),
+]
+SLOW += [("barker", "segments", "checkerboard", 4, (2.0, 6.0))]
 CASES = QUICK + [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW]
 
 
@@ -127,19 +130,45 @@ def test_a_biased_decision_at_the_cap_is_counted_and_its_bias_is_audited():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("max_batch", [16, 48, 4096])
+@pytest.mark.parametrize("max_batch", [16, 4096])
 def test_the_audit_foretells_the_bias_of_the_penalty_test(max_batch):
-    bias, error, run = bias_within(max_batch, tj.Penalty(16, **ONE_STAGE), epochs=2400, chains=512)
+    bias, error, run = bias_within(max_batch, tj.Penalty(16, **ONE_STAGE), epochs=1800, chains=384)
     found = tj.audit(run, proposals=512)
     assert abs(bias - bias_at(found.s_effective)) < Z * error
     reasons = run.summary()["reasons"]
-    share = reasons["capped"] / sum(reasons.values())
-    assert share == 1.0 if max_batch == 16 else share == 0.0 if max_batch == 4096 else share > 0.0
+    assert reasons["capped"] == (sum(reasons.values()) if max_batch == 16 else 0)
 
 
 @pytest.mark.slow
 def test_a_planned_penalty_has_no_bias_on_a_stream():
-    bias, error, run = bias_within(4096, tj.Penalty(32), epochs=4000, chains=1024)
-    assert error < 0.012
+    bias, error, run = bias_within(4096, tj.Penalty(32), epochs=3000, chains=768)
+    assert error < 0.02
     assert abs(bias) < tj.acceptance.penalty.TOLERANCE + Z * error
     assert run.summary()["reasons"]["capped"] == 0
+
+
+@pytest.mark.parametrize("limit", [None, 32])
+def test_an_audit_takes_what_it_looked_at_for_a_stream_only_where_there_is_one(limit):
+    # Half of the examples: without replacement their mean has half the variance that it has with it.
+    rng = np.random.default_rng(0)
+    proposals, examples, batch = 512, 64, 32
+    test = tj.Penalty(batch, **ONE_STAGE)
+    delta = rng.normal(0, 1.5, proposals)
+    differences = rng.standard_normal((proposals, examples))
+    differences -= differences.mean(1, keepdims=True)
+    spread = np.sqrt(batch) * (np.sqrt(2.0) if limit is None else 1.0)
+    looked = Looked(
+        np.ones(proposals, np.float32),
+        np.zeros(proposals, np.float32),
+        np.ones(proposals, np.float32),
+        (-delta[:, None] + spread * differences).astype(np.float32),
+        limit,
+    )
+    one = plan_of(test, batch, examples)
+    plan = jax.tree.map(lambda leaf: np.full(proposals, leaf), one)
+    if limit is not None:
+        # Without a last factor of 1 - b/N the same noise needs a larger plan, which the limit cuts off.
+        plan = plan._replace(variance=2 * plan.variance)
+    beta, error = balance(acceptances(test, batch, plan, looked, rng, 16)).slope()
+    assert error < 0.01
+    assert abs(beta) < 0.03

@@ -41,7 +41,7 @@ def identity_of(target: Target, settings: Settings) -> dict[str, Any]:
         "schedule": _named(target.schedule),
         "prior": target.prior,
         "parameters": problem.dim,
-        "examples": None if problem.population.limit else problem.population.most,
+        **({} if problem.population.limit else {"examples": problem.size}),
         "data_checksum": _checksum(problem.data),
         "loss": _named(problem.loss),
         "model": description_of(problem),
