@@ -38,16 +38,23 @@ def final(row: Row, how: str) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5)
 
 
-def steps_to(row: Row, goal: float) -> list[float]:
-    """Of every seed, the steps at the first record that reaches a return; infinite where none does."""
+def steps_to(row: Row, goal: float, budget: float) -> list[float]:
+    """Of every seed, the steps at the first record within the budget that reaches a return; infinite without one."""
     found = []
     for steps, returns in zip(np.array(row["steps"]), acting(row), strict=True):
-        reached = np.flatnonzero(returns >= goal - NEARLY)
+        reached = np.flatnonzero((returns >= goal - NEARLY) & (steps <= budget))
         found.append(float(steps[reached[0]]) if len(reached) else float("inf"))
     return found
 
 
-def table(rows: list[Row], published: Published) -> str:
+def apart(scores: list[dict[str, Any]]) -> tuple[float, float]:
+    """How much more an ensemble returns than its models alone, in the same episodes: mean over seeds, and its error."""
+    how = "vote" if "vote" in scores[0] else "mean"
+    values = np.array([score[how]["mean"] - score["single"]["mean"] for score in scores])
+    return float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5)
+
+
+def table(rows: list[Row], published: Published, budgets: dict[str, float]) -> str:
     """What is said in the documentation, in Markdown."""
     lines = [
         "| environment | method | single | vote | mean | steps to ARS | steps to PPO |",
@@ -63,11 +70,13 @@ def table(rows: list[Row], published: Published) -> str:
             for how in ("single", "vote", "mean"):
                 cells.append("" if how not in row["scores"][0] else "{:.1f} ± {:.1f}".format(*final(row, how)))
             for name in known:
-                steps = steps_to(row, known[name][0])
+                steps = steps_to(row, known[name][0], budgets[task])
                 reached = [one for one in steps if np.isfinite(one)]
-                cells.append(f"{np.median(steps):.2g} ({len(reached)}/{len(steps)})" if reached else f"0/{len(steps)}")
+                of_all = f"{len(reached)} of {len(steps)}"
+                cells.append(f"{of_all}, {np.median(reached):.1e}" if reached else of_all)
             lines.append(f"| {task} | {LABELS[method]} | {' | '.join(cells)} |")
-    lines += ["", "| environment | world | method | single | vote | mean |", "|---|---|---|---|---|---|"]
+    heading = "| environment | world | method | single | vote | mean | vote or mean - single |"
+    lines += ["", heading, "|---|---|---|---|---|---|---|"]
     for task in published:
         for method in LABELS:
             row = of(rows, task, method)
@@ -79,6 +88,7 @@ def table(rows: list[Row], published: Published) -> str:
                         continue
                     values = np.array([score[how]["mean"] for score in scores])
                     cells.append(f"{values.mean():.1f} ± {values.std(ddof=1) / len(values) ** 0.5:.1f}")
+                cells.append("" if row is None or "batch" not in row else "{:+.1f} ± {:.1f}".format(*apart(scores)))
                 lines.append(f"| {task} | {world} | {LABELS[method]} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -122,3 +132,4 @@ def _batches(axes: Any, rows: list[Row], task: str) -> None:
             s, batch = np.array(row["s"]), np.array(row["batch"])
             axes.plot(s.mean(0), batch.mean(0), color=style.COLOURS[i], marker="o", markersize=2.5, linestyle="none")
     axes.set(xscale="log", xlabel="$s$", ylabel="episodes per decision", ylim=(0, None))
+    axes.xaxis.set_minor_formatter("")
