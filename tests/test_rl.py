@@ -180,6 +180,14 @@ def test_the_loss_is_the_return_in_units_of_its_range():
     total = np.array([by_hand(Walk(), lambda seen: loss.policy.alone(theta, seen), key)[0] for key in keys])
     np.testing.assert_allclose(loss(theta, keys), (30 - total) / 40, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(loss.return_of(loss.loss_of(total)), total, rtol=1e-5)
+    # Both models of a pair meet the same episodes; a lane that is not active takes no step.
+    pairs, lanes = np.stack([[theta, theta], [theta, -theta]]), jnp.stack([keys, keys])
+    losses, steps = jax.jit(lambda *given: loss.counted((), *given))(pairs, lanes, jnp.array([True, False]))
+    np.testing.assert_array_equal(losses[0, 0], losses[0, 1])
+    assert steps.tolist() == [
+        2 * sum(by_hand(Walk(), lambda seen: loss.policy.alone(theta, seen), k)[1] for k in keys),
+        0,
+    ]
     for returns in ((3, 3), (1, 2, 3), 5):
         with pytest.raises(InputError, match="returns must be"):
             rl.problem(Walk(), tj.models.linear(2, 2), returns=returns)

@@ -13,15 +13,8 @@ from rich.table import Table
 
 from trajens.cli.numbers import finite, whole
 from trajens.errors import require
-from trajens.experiments.acting import acting
+from trajens.experiments.acting import WORDS, acting
 from trajens.rl.scores import EPISODES
-
-WORDS = {
-    "single": "single models, mean",
-    "best": "the best of them in these episodes",
-    "vote": "ensemble, by vote",
-    "mean": "ensemble, by mean",
-}
 
 
 def evaluate_returns(

@@ -17,6 +17,15 @@ from trajens.rl.scores import EPISODES, Score, scores
 from trajens.storage.stored import StoredRun
 
 
+WORDS = {
+    "single": "single models, mean",
+    "best": "the best of them in these episodes, too good by chance",
+    "vote": "all models, by vote",
+    "mean": "all models, by mean",
+}
+"""What scores are of."""
+
+
 class Acting(NamedTuple):
     """The models of a run (tau, dim), of one chain or of all, and the loss that says where and how they act."""
 

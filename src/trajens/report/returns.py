@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trajens.experiments.acting import acting, curve
+from trajens.experiments.acting import WORDS, acting, curve
 from trajens.records import Records
 from trajens.report import numerals
 from trajens.report.chart import Chart, Series
@@ -16,12 +16,6 @@ from trajens.storage.stored import StoredRun
 
 EPISODES = 500
 """Fresh ones, in which policies are tried."""
-_WORDS = {
-    "single": "single models, mean",
-    "best": "the best of them in these episodes, too good by chance",
-    "vote": "all models, by vote",
-    "mean": "all models, by mean",
-}
 
 
 class Returned(NamedTuple):
@@ -71,7 +65,7 @@ def panels(found: Returned, records: Records) -> list[Markup]:
 def tried(found: Returned) -> Markup:
     """Who returns how much."""
     rows = [
-        (_WORDS[how], numerals.with_error(score.mean, score.stderr), numerals.number(score.steps))
+        (WORDS[how], numerals.with_error(score.mean, score.stderr), numerals.number(score.steps))
         for how, score in found.scores.items()
     ]
     return table(rows, ["", "return", "steps"], "Returns in fresh episodes")
