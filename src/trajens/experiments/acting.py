@@ -16,7 +16,6 @@ from trajens.rl.problem import Episodes, episodes_of
 from trajens.rl.scores import EPISODES, Score, scores
 from trajens.storage.stored import StoredRun
 
-
 WORDS = {
     "single": "single models, mean",
     "best": "the best of them in these episodes, too good by chance",
