@@ -38,6 +38,8 @@ OF_FILES = ("label", "missing", "standardise", "reading")
 NETWORKS = "network episodes"
 HIDDEN = 32
 FIXED_S = 50.0
+RISING_EPISODES = 0.75
+"""Of a run on episodes, burn-in, in which s rises."""
 EVEN = "even"
 SCORES, STARTS = (BY_LOSSES, EVEN), (EVOLUTION, RANDOM)
 RENAMED = {"test": "acceptance", "initial": "start"}
@@ -166,7 +168,7 @@ class Config:
         "S",
         shown=f"what the budget allows; with --epochs {FIXED_S:g}",
         perceptron=20.0,
-        episodes="5:50",
+        episodes="3:30",
     )
     until_loss: float | None = _option(
         None, kinds.real, "Target", "Raise s until the loss per model is not above this.", "X"
@@ -279,10 +281,14 @@ class Config:
         "Run",
         "Proposals per chain, burn-in included, in place of a budget: then nothing chooses itself.",
         perceptron=200_000,
-        episodes=1000,
+        episodes=2000,
     )
     burn_in: int | None = _option(
-        None, kinds.whole, "Run", "Epochs left out of averages.", shown="with --epochs a fifth"
+        None,
+        kinds.whole,
+        "Run",
+        "Epochs left out of averages.",
+        shown=f"with --epochs a fifth; episodes: {RISING_EPISODES:g}",
     )
     chains: int | None = _option(
         None,

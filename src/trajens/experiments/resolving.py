@@ -11,7 +11,17 @@ from typing import Any
 from trajens.datasets import Reading
 from trajens.errors import integer, require
 from trajens.experiments import kinds
-from trajens.experiments.options import FIXED_S, HIDDEN, OF_FILES, OPTIONS, PROBLEMS, RENAMED, STARTS, Config
+from trajens.experiments.options import (
+    FIXED_S,
+    HIDDEN,
+    OF_FILES,
+    OPTIONS,
+    PROBLEMS,
+    RENAMED,
+    RISING_EPISODES,
+    STARTS,
+    Config,
+)
 from trajens.models.base import PRIOR
 from trajens.rl.named import is_environment
 from trajens.sampling.marks import RECORDS
@@ -150,10 +160,11 @@ def _with_defaults(config: Config, **defaults: Any) -> Config:
 def _with_annealing(config: Config) -> Config:
     if config.burn_in is None:
         epochs = integer("epochs", config.epochs, 1, "one epoch is a proposal")
-        fifth = default_burn_in(epochs)
+        # The s of episodes rises for most of a run: policies must be found first.
+        usual = round(RISING_EPISODES * epochs) if is_environment(config.problem) else default_burn_in(epochs)
         # Averages begin when s has stopped to rise, unless it rises to the end.
         rise = config.anneal if config.anneal is not None and config.anneal < epochs else 0
-        config = replace(config, burn_in=max(fifth, rise))
+        config = replace(config, burn_in=max(usual, rise))
     _, annealing = kinds.tilts(config.s)
     require(
         annealing is not None or config.anneal is None,

@@ -84,7 +84,8 @@ def measure(
             jnp.ones(chains * pairs, bool),
         )
         per_example = losses.reshape(chains, 2 * pairs, m)[:, :tau].mean(1)
-        so_far = so_far + steps.reshape(chains, pairs).sum(1, dtype=jnp.uint32)
+        if program.counts_steps:
+            so_far = so_far + steps.reshape(chains, pairs).sum(1, dtype=jnp.uint32)
         return (merge(moments, moments_of(per_example, is_valid)), so_far), None
 
     begin = no_moments((chains,)), jnp.zeros(chains, jnp.uint32)
