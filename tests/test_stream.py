@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,8 @@ from trajens.acceptance.penalty import Plan
 from trajens.population import Endless, keys_of
 from trajens.randomness import Key, key_of
 from trajens.report import page, seen
+from trajens.sampling.recording import total
+from trajens.storage.standing import unpacked
 from trajens.storage.stored import StoredRun
 from trajens.verdict import ATTENTION, Case, judgements
 
@@ -131,6 +133,15 @@ def test_a_stop_and_a_resume_change_nothing(run, tmp_path):
     assert "examples" not in stored.identity
     assert stored.identity["max_batch"] == MAX_BATCH
     assert stored.summary()["reasons"] == run.summary()["reasons"]
+
+
+def test_a_checkpoint_that_knows_fewer_reasons_is_read(run):
+    counted = total([tj.Sampler(TARGET, run.settings).advance(run.state, 5)[1]])
+    arrays = replace(run.standing, pending=counted).packed()
+    assert arrays["pending.reasons"].shape == (4, len(Reason))
+    found = unpacked({**arrays, "pending.reasons": arrays["pending.reasons"][:, : Reason.CAPPED]}, run.state)
+    np.testing.assert_array_equal(found.pending.reasons[:, : Reason.CAPPED], counted.reasons[:, : Reason.CAPPED])
+    assert (found.pending.reasons[:, Reason.CAPPED] == 0).all()
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -302,6 +313,10 @@ def test_training_needs_nothing_but_the_stream(tmp_path, capsys):
     best = 0.125
     assert best < run.summary()["loss"] < 1.2 * best
     assert "Stream(one, dim=2, max_batch=256)" in repr(run)
+
+    part = tj.train(stream, **{**settings, "out": fresh(tmp_path / "stopped")}, progress=False, stop=StopAfter(2))
+    assert not part.is_complete
+    assert_same(run, tj.train(stream, **{**settings, "out": again(tmp_path / "stopped")}, progress=False))
 
     members = tj.Ensemble.from_run(run, apply=lambda theta, x: (x @ theta)[:, None], outputs=1)
     x = np.eye(2, dtype=np.float32)

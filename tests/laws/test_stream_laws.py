@@ -49,9 +49,12 @@ TESTS = {
     "the paper's": tj.paper_test(64),
 }
 MOVES = {"single site": tj.SingleSite(), "segments": tj.Mixture([(1.0, tj.Segment(2)), (1.0, tj.SingleSite(0.5))])}
-QUICK = [("penalty", "single site", "checkerboard", 4, (4.0,)), ("barker", "single site", "random", 1, (4.0,))]
-SLOW = [("penalty", "segments", "random", 4, (2.0, 8.0)), ("penalty", "single site", "random", 1, (2.0, 8.0))]
-SLOW += [("penalty, one stage", "single site", "checkerboard", 4, (8.0,))]
+QUICK = [
+    ("penalty, one stage", "single site", "checkerboard", 4, (4.0,)),
+    ("barker", "single site", "random", 1, (4.0,)),
+]
+SLOW = [("penalty", "segments", "random", 4, (4.0,)), ("penalty", "single site", "random", 1, (2.0, 8.0))]
+SLOW += [("penalty", "single site", "checkerboard", 4, (8.0,))]
 SLOW += [("penalty, pooled", "single site", "checkerboard", 4, (8.0,))]
 SLOW += [
     ("penalty, growing", "single site", "random", 4, (4.0,)),
