@@ -88,7 +88,7 @@ def _problem(chosen: dict[str, Any]) -> str:
     is_known = "sizes" in chosen or "reading" in chosen
     require(
         Path(problem).is_file() or is_known,
-        f"{message} '{problem}'; check the spelling, or name an environment such as CartPole-v1.",
+        f"{message} '{problem}'; check the spelling.",
     )
     return os.path.realpath(problem)
 
