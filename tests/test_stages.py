@@ -191,7 +191,7 @@ def test_a_second_stage_reads_other_examples_and_all_are_counted(monkeypatch):
         jax.debug.callback(
             lambda *found: looked.append([np.array(a) for a in found]),
             task.epoch,
-            task.indices,
+            task.members,
             lanes.stage,
             lanes.seen,
             task.is_active,

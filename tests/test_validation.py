@@ -264,7 +264,9 @@ def test_chunk_of_a_full_data_test_must_be_in_2_n(test, chunk):
 @given(chunk=st.integers(SIZE + 1, 10**6))
 @pytest.mark.parametrize("test", [tj.MinibatchBarker, tj.Penalty])
 def test_chunk_must_not_exceed_the_data(test, chunk):
-    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, CHAINS, acceptance=test(chunk)), chunk, shown=[f"N = {SIZE}"])
+    _assert_refused(
+        lambda: tj.sample(TARGET, EPOCHS, CHAINS, acceptance=test(chunk)), chunk, shown=[f"{SIZE} examples"]
+    )
 
 
 @_few

@@ -15,6 +15,7 @@ from trajens.sampling.settings import Settings
 from trajens.scan import Checkerboard, RandomScan, Scan
 from trajens.storage.directory import RunDirectory
 from trajens.storage.stored import StoredRun
+from trajens.stream import Stream
 from trajens.target import Target
 from trajens.training import train
 
@@ -45,6 +46,7 @@ __all__ = [
     "Stopped",
     "StorageError",
     "StoredRun",
+    "Stream",
     "Target",
     "acceptance",
     "audit",

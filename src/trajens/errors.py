@@ -101,7 +101,7 @@ def _is_no_number(value: Any) -> bool:
 def _shown(value: Any) -> str:
     """The value as the user would recognise it, cut where it is endless."""
     try:
-        text = repr(value)
+        text = " ".join(line.strip() for line in repr(value).splitlines())
     except ValueError:
         text = f"a {type(value).__name__} too large to print"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -42,6 +42,25 @@ class PairLoss(Protocol):
         """
 
 
+@runtime_checkable
+class CountingLoss(PairLoss, Protocol):
+    """A loss whose examples cost steps of their own, as episodes of an environment do: it counts them."""
+
+    def counted(
+        self, data: Any, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The losses of `of_pairs`, and the steps (lanes,) uint32 that they took, of both models of a pair together."""
+
+
+def counted_losses_of_pairs(
+    loss: Loss, data: Any, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """`losses_of_pairs`, and the steps (lanes,) they took; 0 of a loss that counts none."""
+    if isinstance(loss, CountingLoss):
+        return loss.counted(data, theta_pairs, indices, is_active)
+    return losses_of_pairs(loss, data, theta_pairs, indices, is_active), jnp.zeros(is_active.shape, jnp.uint32)
+
+
 def losses_of_pairs(
     loss: Loss, data: Any, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array
 ) -> jax.Array:

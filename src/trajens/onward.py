@@ -58,7 +58,7 @@ def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing
     assert pending is not None
     so_far, spent = float(np.mean(pending.evaluations + used.data)), float(np.mean(pending.evaluations))
     s, sizes = sampler.s_at(now.epoch), mean_sizes(now.state.sizes, sampler.settings.move, sampler.settings.chains)
-    examples = examples_per_measurement(target.problem.size, target.tau, spent)
+    examples = examples_per_measurement(target.problem.population.size, target.tau, spent)
     measured = sampler.measure_at(now.state, now.epoch, examples)
     share = share_renewed(now.state.sizes, sampler.settings.move, target.problem.dim)
     before = 0 if now.recorded == 0 else int(now.marks[now.recorded - 1])
@@ -81,7 +81,11 @@ def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing
     sampler.adapt(adapted)
     is_first = not log.is_audited(adapted.burn_in)
     state, audited = auditor.at(now.state, now.epoch, turn, so_far, float(np.mean(used.audited)), is_first)
-    log.add(now.recorded, record(now.epoch, pending, s, sizes, measured, evaluations, audited, used), now.state.path)
+    is_capped = target.problem.population.limit is not None
+    found = record(
+        now.epoch, pending, s, sizes, measured, evaluations, audited, used, is_capped, sampler.program.counts_steps
+    )
+    log.add(now.recorded, found, now.state.path)
     marks = now.marks
     if now.recorded + 1 == len(marks) and turn.marks:
         marks = np.concatenate([marks, np.array(turn.marks, marks.dtype)])

@@ -18,6 +18,7 @@ import numpy as np
 from trajens.errors import InputError, first_line, integer, number, require
 from trajens.losses import Loss, PairLoss
 from trajens.parameters import flattened
+from trajens.population import Finite, Population
 from trajens.precision import numbers, require_single, single, single_type
 from trajens.subsample import MAX_SIZE
 
@@ -51,13 +52,18 @@ class Problem:
         self, loss: Loss, data: Any, dim: int, initial: Any = None, spread: Any = None, prior: float | None = None
     ):
         require(callable(loss), f"loss must be a function of (theta, batch), got {loss!r}; pass the function itself.")
+        self.population: Population = Finite(_check_data(data))
+        self.data = jax.tree.map(_own, data)
+        self._describe(loss, dim, initial, spread, prior)
+        check_loss(loss, self.data, self.dim)
+        if isinstance(loss, PairLoss):
+            members = jax.ShapeDtypeStruct((_LANES, _MEMBERS), jnp.int32)
+            check_pairs(loss, self.data, members, self.dim)
+
+    def _describe(self, loss: Loss, dim: int, initial: Any, spread: Any, prior: float | None) -> None:
+        """What is known of the model, whatever examples it is to be asked about."""
         self.dim = integer("dim", dim, 1, "give the number of parameters of the model")
         self.loss: Loss = loss
-        self.size = _check_data(data)
-        self.data = jax.tree.map(_own, data)
-        _check_loss(loss, self.data, self.dim)
-        if isinstance(loss, PairLoss):
-            _check_pairs(loss, self.data, self.dim)
         self._unravel: Callable[[jax.Array], Any] | None = None
         self.initial = None if initial is None else self._vector("initial", initial)
         self.spread = None if spread is None else self._vector("spread", spread)
@@ -66,6 +72,11 @@ class Problem:
             "spread must be standard deviations >= 0, got negative ones; use 0 for no spread.",
         )
         self.prior = None if prior is None else number("prior", prior, "use None for a flat law", above=0.0)
+
+    @property
+    def size(self) -> int:
+        """N."""
+        return self.population.most
 
     def _vector(self, name: str, value: Any) -> np.ndarray:
         given = numbers(name, value)
@@ -136,35 +147,51 @@ def _own(leaf: Any) -> jax.Array:
     return jax.device_put(copy, may_alias=True)
 
 
-def _check_loss(loss: Loss, data: Any, dim: int) -> None:
+def check_loss(
+    loss: Loss,
+    data: Any,
+    dim: int,
+    batch: str = "batch",
+    examples: str = "a batch of {m} examples",
+    advice: str = "try it on a slice of your data",
+) -> None:
+    """Refuse a loss that fails on a batch of examples like `data`, or gives no loss for each; how to say so."""
+    called = f"loss(theta, {batch})"
     for m in (2, 3):
-        batch = jax.tree.map(lambda leaf, m=m: jax.ShapeDtypeStruct((m, *leaf.shape[1:]), leaf.dtype), data)
+        like = jax.tree.map(lambda leaf, m=m: jax.ShapeDtypeStruct((m, *leaf.shape[1:]), leaf.dtype), data)
         try:
-            out = jax.eval_shape(loss, jax.ShapeDtypeStruct((dim,), jnp.float32), batch)
+            out = jax.eval_shape(loss, jax.ShapeDtypeStruct((dim,), jnp.float32), like)
         except Exception as error:
             raise InputError(
-                f"loss(theta, batch) failed on theta of shape ({dim},) and a batch of {m} examples with "
-                f"{first_line(error)}; try it on a slice of your data."
+                f"{called} failed on theta of shape ({dim},) and {examples.format(m=m)} with {first_line(error)}; "
+                f"{advice}."
             ) from error
         shape = getattr(out, "shape", None)
         require(
             shape == (m,),
-            f"loss(theta, batch) must return one loss per example, shape ({m},) for {m} examples, got "
+            f"{called} must return one loss per example, shape ({m},) for {m} examples, got "
             f"{shape if shape is not None else type(out).__name__}; do not average over the batch.",
         )
         require(
             jnp.issubdtype(out.dtype, jnp.floating) or jnp.issubdtype(out.dtype, jnp.integer),
-            f"loss(theta, batch) must return real numbers, got {out.dtype}; convert them to float32.",
+            f"{called} must return real numbers, got {out.dtype}; convert them to float32.",
         )
 
 
-def _check_pairs(loss: PairLoss, data: Any, dim: int) -> None:
-    """Refuse an implementation for pairs of models that gives another shape than the sampler asks for."""
-    lanes, m = 3, 4
+_LANES, _MEMBERS = 3, 4
+
+
+def check_pairs(loss: PairLoss, data: Any, members: Any, dim: int) -> None:
+    """Refuse an implementation for pairs of models that gives another shape than the sampler asks for.
+
+    `members` are those of some lanes, in shape and type.
+    """
+    lanes, m = members.shape[:2]
     like = jax.ShapeDtypeStruct
-    shapes = like((lanes, 2, dim), jnp.float32), like((lanes, m), jnp.int32), like((lanes,), jnp.bool_)
     try:
-        out = jax.eval_shape(loss.of_pairs, data, *shapes)
+        out = jax.eval_shape(
+            loss.of_pairs, data, like((lanes, 2, dim), jnp.float32), members, like((lanes,), jnp.bool_)
+        )
     except Exception as error:
         raise InputError(
             f"of_pairs of the loss failed on {lanes} lanes and batches of {m} examples with {first_line(error)}; "

@@ -9,6 +9,9 @@ import numpy as np
 
 Records = dict[str, np.ndarray]
 
+STEPS = ("steps_used", "steps_measured", "steps_audited")
+"""Columns of losses that count their steps: of both models in all decisions, to measure the loss, and to audit."""
+
 
 def joined(tables: list[Records]) -> Records:
     """Several tables, one after the other."""
@@ -39,8 +42,9 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 def summarise(records: Records, burn_in: int, reasons: tuple[str, ...]) -> dict[str, Any]:
     """Averages over the records that lie after `burn_in`; each counts as much as it has epochs.
 
-    `reasons` are the columns that count decisions. ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are
-    standard errors over chains, NaN for a single one.
+    `reasons` are the columns that count decisions. Steps are those of the whole run, burn-in included.
+    ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are standard errors over chains, NaN for a single
+    one.
     """
     start = starts(records)
     is_after = start >= burn_in
@@ -68,10 +72,11 @@ def summarise(records: Records, burn_in: int, reasons: tuple[str, ...]) -> dict[
         "data_used": since("data_used"),
         "data_measured": since("data_measured"),
         "data_audited": since("data_audited"),
+        **{name: int(records[name][:, -1].sum()) for name in STEPS if name in records},
         **_tilt(records, is_after),
         "move_size": mean("move_size") if "move_size" in records else float("nan"),
         "weight_rms": float(records["weight_rms"][:, -1].mean()),
-        "reasons": {reason: int(records[reason][:, is_after].sum()) for reason in reasons},
+        "reasons": {reason: int(records[reason][:, is_after].sum()) for reason in reasons if reason in records},
         "chains": int(losses.size),
     }
 

@@ -38,7 +38,7 @@ def pairs_per_second(target: Target, settings: Settings, start: Any = EVOLUTION)
     sampling = pairs / (time.perf_counter() - begin)
     if start != EVOLUTION:
         return sampling / _OVERHEAD
-    how, generations = Evolution().within(for_evolution(course.pairs), target.problem.size)
+    how, generations = Evolution().within(for_evolution(course.pairs), target.problem.population.most)
     models = Evolving.of(np.asarray(state.path)[:, 0])
     key = jax.tree.map(np.asarray, state.key)
     seen: list[tuple[float, int]] = []

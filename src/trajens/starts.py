@@ -36,7 +36,10 @@ EVOLUTION, RANDOM = "evolution", "random"
 SHARE_OF_EVOLUTION, LESS = 0.6, 0.6
 """Of the usual budget, for a start by evolution; larger ones spend more on it by this power, a smaller share."""
 
-_CHECKED = 4096
+_CHECKED, _FEWEST_CHECKED, _SHARE_OF_CHECKS = 4096, 64, 1e-3
+"""Examples that models of a start are compared on: so many, or fewer where the budget is small."""
+_SHARE_OF_SLOPES = 0.02
+"""Of the budget, for a look at where s begins."""
 _WIDE = 3.0
 _MOMENTS = ("model", "slope", "square")
 
@@ -90,7 +93,7 @@ def _evolved(
     random = sampler.init()
     models = np.asarray(random.path)[:, 0]
     scale = scale_of(problem, target.prior)
-    how, generations = Evolution(scale=scale).within(for_evolution(settings.course.pairs), problem.size)
+    how, generations = Evolution(scale=scale).within(for_evolution(settings.course.pairs), problem.population.most)
     pairs, began = how.pairs * how.examples, time.perf_counter()
     identity = {} if directory is None else identity_of(target, settings)
     kept = None if directory is None else directory.kept_start(identity)
@@ -107,7 +110,8 @@ def _evolved(
     found = evolved(problem, jax.tree.map(np.asarray, random.key), begin, generations, how, watch)
     if found.done < generations:
         raise Stopped(f"stopped in the start of the run, after {found.done:,} of {generations:,} generations")
-    is_better = _losses(problem, found.model) < _losses(problem, models)
+    some = _checked(problem, settings.course.pairs)
+    is_better = _losses(problem, found.model, some) < _losses(problem, models, some)
     chosen = np.where(is_better[:, None], found.model, models)
     return _constant(chosen[:, None], target, settings.chains), float(generations * pairs)
 
@@ -126,12 +130,17 @@ def _constant(start: Any, target: Target, chains: int) -> np.ndarray:
     return np.broadcast_to(given, (chains, tau, dim)) if is_constant else given
 
 
-def _losses(problem: Problem, models: np.ndarray) -> np.ndarray:
-    """Mean losses (k,) of models (k, dim) on some of the data; infinite where one is not finite."""
-    some = np.linspace(0, problem.size - 1, min(_CHECKED, problem.size)).astype(np.int32)
+def _checked(problem: Problem, pairs: float) -> np.ndarray:
+    """Examples that models of a start are compared on: little beside a budget of so many pairs per chain."""
+    affordable = max(int(_SHARE_OF_CHECKS * pairs), _FEWEST_CHECKED)
+    return problem.population.some(min(_CHECKED, affordable, problem.population.most))
+
+
+def _losses(problem: Problem, models: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Mean losses (k,) of models (k, dim) on some examples; infinite where one is not finite."""
     pairs = np.repeat(models[:, None], 2, axis=1)
-    indices = np.tile(some, (len(models), 1))
-    losses = compiled_losses_of_pairs(problem.loss, problem.data, pairs, indices, np.ones(len(models), bool))
+    members = np.repeat(some[None], len(models), axis=0)
+    losses = compiled_losses_of_pairs(problem.loss, problem.data, pairs, members, np.ones(len(models), bool))
     mean = np.asarray(losses)[:, 0].mean(1)
     return np.where(np.isfinite(mean), mean, np.inf)
 
@@ -144,7 +153,7 @@ def begun_at(sampler: Sampler, paths: np.ndarray | None, pairs: float) -> Standi
     if sampler.settings.is_scoring:
         adapted, _ = rescored(sampler, state, adapted, pairs)
         sampler.adapt(adapted)
-    found = slopes(sampler, state)
+    found = slopes(sampler, state, _SHARE_OF_SLOPES * course.pairs * sampler.settings.chains)
     per_renewal = (course.pairs - pairs) / (2 * course.renewals(pairs))
     s = found.first_s() if paths is None else found.first_s_of_trained(per_renewal, program.tau)
     if program.is_tuned:
@@ -152,7 +161,8 @@ def begun_at(sampler: Sampler, paths: np.ndarray | None, pairs: float) -> Standi
     goal = float(sampler.target.s_values.max())
     if paths is not None:
         ends = np.asarray(state.path)[:, [0, -1]].reshape(-1, state.path.shape[-1])
-        adapted = adapted._replace(ceiling=float(_losses(sampler.target.problem, ends).mean()))
+        some = _checked(sampler.target.problem, course.pairs)
+        adapted = adapted._replace(ceiling=float(_losses(sampler.target.problem, ends, some).mean()))
     adapted = adapted._replace(tilt=min(s / goal, 1.0) if course.is_to_s else s)
     if isinstance(program.acceptance, Penalty) and state.acceptance:
         # While s rises, as much noise as moves furthest; audits will tell what is within the tolerance.

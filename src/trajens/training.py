@@ -37,6 +37,9 @@ from trajens.verdict import report
 TAU = 16
 RECORDS = 100
 
+AUTO = "auto"
+"""Scores by losses, where examples come again."""
+
 STEPS_OF_SIGMA = 6.0
 """The size of parameters in units of sigma."""
 
@@ -58,7 +61,7 @@ def train(
     move: Proposer | None = None,
     acceptance: AcceptanceTest | None = None,
     scan: str | Scan = Settings.scan,
-    scores: str | np.ndarray | None = BY_LOSSES,
+    scores: str | np.ndarray | None = AUTO,
     records: int = RECORDS,
     keep_paths: bool = Settings.keep_paths,
     progress: bool | Show = True,
@@ -71,7 +74,7 @@ def train(
 
     Parameters
     ----------
-    problem : Problem
+    problem : Problem or Stream
     tau : int
         Models in the path.
     budget : float
@@ -90,7 +93,8 @@ def train(
     prior
         As for `Target`.
     seed, move, acceptance, scan, scores, keep_paths, devices, ahead
-        As for `sample`; by default moves tune their sizes, and examples are scored by their losses.
+        As for `sample`; by default moves tune their sizes, and examples, other than those of a stream, are scored by
+        their losses.
     records : int
         How often is recorded, about.
     progress : bool or callable
@@ -164,7 +168,7 @@ def prepared(
     prior: float | str | None = "auto",
     records: int = RECORDS,
     acceptance: AcceptanceTest | None = None,
-    scores: str | np.ndarray | None = BY_LOSSES,
+    scores: str | np.ndarray | None = AUTO,
     tune: bool = True,
     **more: Any,
 ) -> tuple[Target, Settings]:
@@ -181,7 +185,9 @@ def prepared(
     )
     goal = None if loss is None else number("loss", loss, "give the loss per model to reach")
     if acceptance is None:
-        acceptance = Penalty(usual_chunk(problem.size, chains * target.tau, more.get("devices")), pool=True)
+        acceptance = Penalty(usual_chunk(problem.population.most, chains * target.tau, more.get("devices")), pool=True)
+    if isinstance(scores, str) and scores == AUTO:
+        scores = BY_LOSSES if problem.population.limit is None else None
     records = integer("records", records, 8, "try 100")
     settings = Settings(
         chains=chains,

@@ -15,6 +15,7 @@ from trajens import acceptance as tests
 from trajens.records import Records, has_summary, is_within, summarise
 from trajens.run import Run
 from trajens.sampling.course import ByData
+from trajens.sampling.recording import REASONS
 from trajens.storage.stored import StoredRun
 
 OK, ATTENTION, UNKNOWN = "ok", "attention", "unknown"
@@ -25,6 +26,7 @@ _RECORDS = 8
 _LOW_ACCEPTANCE, _HIGH_ACCEPTANCE = 0.1, 0.9
 _GROWTH = 1.1
 _REACHED = 1.1
+_FEW_CAPPED = 0.01
 
 
 class Judgement(NamedTuple):
@@ -126,11 +128,12 @@ def report(run: Run) -> str:
     start = f"start: {run.standing.begun:.2g} pairs of losses per chain for an evolution strategy\n"
     moves = f", moves of size {found['move_size']:.2g}" if np.isfinite(found["move_size"]) else ""
     scores = ", examples drawn by their losses" if run.settings.is_scoring else ""
+    among = "" if run.target.problem.population.limit else f" of {run.target.problem.size}"
     asked = "" if tolerance is None else f" (tolerance {tolerance:.1%})"
     return (
         (start if run.standing.begun > 0 else "")
         + f"chosen: s = {_listed(run.s)}, sigma = {run.target.sigma:.3g}{moves}, batches of "
-        + f"{found['batch_size']:.0f} of {run.target.problem.size}{scores}\n"
+        + f"{found['batch_size']:.0f}{among}{scores}\n"
         + f"loss per model: {found['loss']:.4g}\nerror of s, audited: {audited_error(found)}{asked}\n"
         + f"next: {advice(run).replace('--', '')}"
     )
@@ -172,7 +175,7 @@ def judgements(case: Case, out: object = None) -> list[Judgement]:
     if out is None:
         longer = "more --epochs" if case.pairs is None else "a larger --budget"
     found = [_length(case), _finite(case), _asked(case), _acceptance(case), _weights(case), _loss(case, longer)]
-    return [judgement for judgement in (*found, _tolerance(case)) if judgement is not None]
+    return [judgement for judgement in (*found, _capped(case), _tolerance(case)) if judgement is not None]
 
 
 def _length(case: Case) -> Judgement:
@@ -255,6 +258,19 @@ def _loss(case: Case, longer: str) -> Judgement:
         sentence = f"The loss still falls: {halves}{far} (more than {_ERRORS:g} are no chance)."
         return Judgement(name, ATTENTION, sentence, f"the loss still falls: go on with {longer}")
     return Judgement(name, OK, f"The loss has stopped falling: {halves}{far}.")
+
+
+def _capped(case: Case) -> Judgement | None:
+    """None where no decision may be cut off."""
+    if "capped" not in case.after:
+        return None
+    name, share = "Batches", float(case.after["capped"].sum() / sum(case.after[reason].sum() for reason in REASONS))
+    if share < _FEW_CAPPED:
+        return Judgement(name, OK, f"{share:.1%} of the decisions asked for more examples than max_batch.")
+    sentence = (
+        f"{share:.1%} of the decisions asked for more examples than max_batch, and were noisier than they should."
+    )
+    return Judgement(name, ATTENTION, sentence, "decisions are cut off at max_batch examples: make the stream's larger")
 
 
 def _tolerance(case: Case) -> Judgement:

@@ -21,6 +21,7 @@ keep all terms bounded: with a = A / (1 + exp(Delta)) and a' = A' / (1 + exp(-De
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -40,13 +41,18 @@ _LANES, _LOOKS_EVERY = 2**13, 16
 class Looked(NamedTuple):
     """Proposals (proposals,) with loss differences (proposals, examples), on the host; see `Evidence`.
 
-    `distance` is |theta' - theta|^2 of all models that change.
+    `distance` is |theta' - theta|^2 of all models that change. With a `limit`, the examples stand for a stream.
     """
 
     s: np.ndarray
     log_ratio: np.ndarray
     distance: np.ndarray
     differences: np.ndarray
+    limit: int | None = None
+
+    def those(self, which: np.ndarray) -> Looked:
+        """Some of the proposals."""
+        return Looked(self.s[which], self.log_ratio[which], self.distance[which], self.differences[which], self.limit)
 
     @property
     def delta(self) -> np.ndarray:
@@ -97,32 +103,40 @@ def acceptances(
 ) -> Acceptances:
     """What `test` would do, with `entries` (proposals,) in memory, if the examples looked at were all there are.
 
-    The differences of every proposal must be in a random order of its own.
+    The differences of every proposal must be in a random order of its own. Batches of a stream are drawn with
+    replacement, so that those looked at may be as many as there are, and infinitely many, at the same time.
     """
-    proposals, size = looked.differences.shape
+    proposals, found = looked.differences.shape
+    size, most = (found, found) if looked.limit is None else (math.inf, looked.limit)
     bound = np.asarray(test.most_examples(entries, jnp.asarray(looked.s), size))
-    room = int(min(size, -(-int(np.max(bound)) // chunk) * chunk))
-    per_order = size // room
+    room = int(min(most, -(-int(min(np.max(bound), most)) // chunk) * chunk))
+    per_order = max(1, found // room)
     total, left = np.zeros((3, proposals)), orders
     while left > 0:
         # Batches of one permutation have no example in common, so that their means scatter less than those of others.
         some = min(left, max(1, _LANES // (proposals * per_order)))
-        columns = np.concatenate([rng.permutation(size)[: per_order * room] for _ in range(some)])
+        columns = np.concatenate([_order(looked, rng, per_order * room) for _ in range(some)])
         values = np.take(looked.differences, columns, axis=1).reshape(-1, room)
         copies = np.repeat(np.arange(proposals), some * per_order)
         for begin in range(0, len(values), _LANES):
             these = slice(begin, begin + _LANES)
-            found = _decided(test, chunk, size, entries, looked, copies[these], values[these], rng)
-            total += [np.bincount(copies[these], column, proposals) for column in found]
+            answers = _decided(test, chunk, size, entries, looked, copies[these], values[these], rng)
+            total += [np.bincount(copies[these], column, proposals) for column in answers]
         left -= some
     forward, reverse, read = total / (orders * per_order)
     return Acceptances(looked.delta, forward, reverse, read)
 
 
+def _order(looked: Looked, rng: np.random.Generator, count: int) -> np.ndarray:
+    """Columns of `count` examples."""
+    examples = looked.differences.shape[1]
+    return rng.permutation(examples)[:count] if looked.limit is None else rng.integers(examples, size=count)
+
+
 def _decided(
     test: AcceptanceTest,
     chunk: int,
-    size: int,
+    size: int | float,
     entries: Any,
     looked: Looked,
     proposal: np.ndarray,
@@ -143,7 +157,7 @@ def _decided(
     )
     seen = _begin(test, 2 * _LANES)
     for k, start in enumerate(range(0, values.shape[1], chunk)):
-        seen = _take(test, size, given, seen, values[:, start : start + chunk])
+        seen = _take(test, size, looked.limit, given, seen, values[:, start : start + chunk])
         # Not after every chunk: a look makes the device wait for its host.
         if k % _LOOKS_EVERY == _LOOKS_EVERY - 1 and bool(np.all(seen.is_over)):
             break
@@ -187,21 +201,24 @@ def _begin(test: AcceptanceTest, lanes: int) -> _Seen:
     return _Seen(moments, past, whole, real + 1, real, real, np.zeros(lanes, bool))  # type: ignore[arg-type]
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _take(test: AcceptanceTest, size: int, given: _Given, seen: _Seen, values: jax.Array) -> _Seen:
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _take(
+    test: AcceptanceTest, size: int | float, limit: int | None, given: _Given, seen: _Seen, values: jax.Array
+) -> _Seen:
     """A chunk (lanes, m) of loss differences more, and what the test says to it; the second half reverses the steps."""
     chunk = moments_of(jnp.concatenate([values, -values]))
     moments = merge(seen.moments, chunk)
 
     def look(entry: Any, words: jax.Array, *known: Any) -> _Answer:
         s, log_ratio, moments, past, stage = known
-        evidence = Evidence(moments, s, log_ratio, size, past, stage)
+        evidence = Evidence(moments, s, log_ratio, size, past, stage, limit)
         judgement = test.judge(entry, evidence)
         if judgement is not None:
-            is_over = judgement.is_ready & judgement.is_last
-            return _Answer(is_over, judgement.is_ready & ~is_over, jnp.exp(jnp.minimum(judgement.log_chance, 0.0)))
+            is_ready = judgement.is_ready | evidence.is_exhausted
+            is_over = is_ready & judgement.is_last
+            return _Answer(is_over, is_ready & ~is_over, jnp.exp(jnp.minimum(judgement.log_chance, 0.0)))
         verdict = test.decide(entry, evidence, words)
-        is_over = verdict.is_decided | evidence.is_complete
+        is_over = verdict.is_decided | evidence.is_exhausted
         return _Answer(is_over, verdict.is_passed & ~is_over, jnp.where(is_over, verdict.is_accepted, 1.0))
 
     known = given.s, given.log_ratio, moments, seen.past, seen.stage

@@ -27,13 +27,14 @@ CHUNK_OF_FEW, CHUNK_OF_MANY = 32, 240
 
 
 class Reason(IntEnum):
-    """Why a decision was taken."""
+    """Why a decision was taken; `CAPPED`: a stream has more, but no more may be read, and the test had asked for it."""
 
     TESTED = 0
     CUT_OFF = 1
     ALL_DATA = 2
     NOT_FINITE = 3
     CURRENT_NOT_FINITE = 4
+    CAPPED = 5
 
     @property
     def label(self) -> str:
@@ -59,6 +60,7 @@ class Evidence(NamedTuple):
     """What is known of Delta after b of `size` examples drawn without replacement.
 
     `moments` are those of the loss differences l_i' - l_i, without s; `log_ratio` is what the move adds to Delta.
+    Of a stream, N is infinite: 1 - b/N is 1 whatever b is, and no more than `limit` examples may be read.
     In a later stage `moments` are of its own examples, and with the mean m of those
 
         Delta* = -s ((N - B) m + B M) / N,   Var(Delta*) = (1 - B/N)^2 S^2 (1/b - 1/(N - B)),
@@ -69,9 +71,10 @@ class Evidence(NamedTuple):
     moments: Moments
     s: jax.Array
     log_ratio: jax.Array
-    size: int
+    size: int | float
     past: Past | None = None
     stage: jax.Array | int = 0
+    limit: int | None = None
 
     @property
     def b(self) -> jax.Array:
@@ -94,7 +97,9 @@ class Evidence(NamedTuple):
     @property
     def _share_left(self) -> jax.Array | float:
         """(N - B) / N, the share of the examples that this stage can draw from."""
-        return 1.0 if self.past is None else (self.size - self.past.n).astype(jnp.float32) / self.size
+        if self.past is None or self.limit is not None:
+            return 1.0
+        return (self.size - self.past.n).astype(jnp.float32) / self.size
 
     @property
     def variance(self) -> jax.Array:
@@ -108,13 +113,18 @@ class Evidence(NamedTuple):
 
     @property
     def is_complete(self) -> jax.Array:
-        """Whether every example has been seen."""
+        """Whether every example has been seen, so that nothing is left to chance."""
         return self.seen >= self.size
+
+    @property
+    def is_exhausted(self) -> jax.Array:
+        """Whether no more examples can be read: all have been, or as many as may be of a stream."""
+        return self.is_complete if self.limit is None else self.seen >= self.limit
 
     def noise(self, finite_population: bool = True) -> jax.Array:
         """rho^2 = Var(Delta*), in a first stage (S^2 / b) (1 - b/N); the paper leaves the last factor out."""
         rho2 = self.variance / jnp.maximum(self.b, 1)
-        if not finite_population:
+        if not finite_population or self.limit is not None:
             return rho2
         # A rounded quotient b / N would leave a tiny negative variance at b = N.
         return rho2 * ((self.size - self.seen).astype(jnp.float32) / self.size) * self._share_left
@@ -155,10 +165,10 @@ class AcceptanceTest(ABC):
 
     @abstractmethod
     def chunk_size(self, size: int) -> int:
-        """Examples taken at a time from a data set of `size`; refuses what does not fit."""
+        """Examples taken at a time where a decision reads `size` at most; refuses what does not fit."""
 
     def resolved(self, size: int) -> Self:
-        """The same test with its chunk for `size` examples, whatever number it is asked to decide on."""
+        """The same test with its chunk for `size` examples, however many it is then told there are."""
         return self
 
     def init(self, kinds: int, tau: int) -> Any:
@@ -176,16 +186,16 @@ class AcceptanceTest(ABC):
     def decide(self, state: Any, evidence: Evidence, words: jax.Array) -> Verdict:
         """Continue, accept or reject; `state` is the entry of the model that is to change, `words` are random.
 
-        After all data the answer is taken whether the test wants to continue or not.
+        Where there is no more to read the answer is taken whether the test wants to continue or not.
         """
 
     def judge(self, state: Any, evidence: Evidence) -> Judgement | None:
         """`decide` before the draw, for a test whose draw can be averaged over; audits are less noisy with it."""
         return None
 
-    def most_examples(self, state: Any, s: jax.Array, size: int) -> Any:
-        """The most examples that decisions with the entries `state` read."""
-        return jnp.full(s.shape, size, jnp.int32)
+    def most_examples(self, state: Any, s: jax.Array, size: int | float) -> Any:
+        """The most examples that decisions with the entries `state` would read of `size`, which may be infinite."""
+        return jnp.full(s.shape, size)
 
     def plan_within(
         self, chunk: int, entries: Any, looked: Any, tolerance: float, rng: np.random.Generator
@@ -202,8 +212,8 @@ class AcceptanceTest(ABC):
 
 
 def check_chunk(chunk: int, size: int) -> int:
-    """`chunk` if it fits a data set of `size` examples."""
-    return integer("chunk", chunk, 2, f"the data set has N = {size} examples", maximum=size)
+    """`chunk` if a decision can read so many examples, of `size` at most."""
+    return integer("chunk", chunk, 2, f"a decision can read {size} examples at most", maximum=size)
 
 
 def minibatch_chunk(chunk: int | None, size: int) -> int:

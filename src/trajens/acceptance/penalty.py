@@ -28,6 +28,7 @@ error of s, or what is left of it when u gets a factor that takes it out, is wit
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -47,6 +48,7 @@ from trajens.acceptance.base import (
 )
 from trajens.errors import integer, number, require
 from trajens.randomness import uniform
+from trajens.subsample import MAX_SIZE
 
 TOLERANCE = 0.01
 """Error of s that a plan keeps, unless another is asked for."""
@@ -61,6 +63,9 @@ FIRST = 0.3
 
 _RATE = 0.01
 _PILOT_CHUNKS = 4
+
+_ENDLESS = MAX_SIZE
+"""More examples of a stream than are ever planned, in 32 bits."""
 
 
 class Plan(NamedTuple):
@@ -151,41 +156,57 @@ class Penalty(AcceptanceTest):
         to_all = lambda leaf: jnp.broadcast_to(leaf, state.seen.shape)  # noqa: E731
         return state._replace(variance=to_all(mean), seen=to_all(state.seen.max(1, keepdims=True)))
 
-    def planned_batch(self, state: Plan, s: jax.Array, size: int, stage: jax.Array | int = 0) -> jax.Array:
-        """Examples to take in a stage before deciding."""
+    def planned_batch(self, state: Plan, s: jax.Array, size: int | float, stage: jax.Array | int = 0) -> jax.Array:
+        """Examples to take in a stage before deciding, of `size`, which may be infinite."""
         if self.stages == 1:
             return self._in_chunks(state, self._wanted(state, s, size, 1.0), size)
         share = jnp.where(self._is_undivided(state, s, size), 1.0, state.first)
         first = self._in_chunks(state, self._wanted(state, s, size, share), size)
-        # A second stage estimates what the first did not see, (1 - b1/N) of Delta, from what is left.
-        left = jnp.maximum(size - first, 1)
-        second = self._in_chunks(state, self._wanted(state, s, left, (left / size) ** 2), size)
-        return jnp.where(jnp.asarray(stage) == 0, first, second)
+        second = self._wanted(state, s, size, 1.0)
+        if size < math.inf:
+            # A second stage estimates what the first did not see, (1 - b1/N) of Delta, from what is left.
+            left = jnp.maximum(size - first, 1)
+            second = self._wanted(state, s, left, (left / size) ** 2)
+        return jnp.where(jnp.asarray(stage) == 0, first, self._in_chunks(state, second, size))
 
-    def _in_chunks(self, state: Plan, wanted: jax.Array, size: int) -> jax.Array:
-        chunk = self.chunk_size(size)
+    def _in_chunks(self, state: Plan, wanted: jax.Array, size: int | float) -> jax.Array:
+        chunk, most = self._chunk_of(size), min(size, _ENDLESS)
         # A model without a past takes a fixed pilot batch: any b is valid as long as it does not depend on the data.
-        chunks = jnp.where(state.seen > 0, jnp.ceil(wanted / chunk), _PILOT_CHUNKS).astype(jnp.int32)
-        return jnp.clip(chunks * chunk, chunk, size)
+        chunks = jnp.where(state.seen > 0, jnp.ceil(jnp.minimum(wanted, most) / chunk), _PILOT_CHUNKS)
+        return jnp.clip(chunks.astype(jnp.int32) * chunk, chunk, int(most))
 
-    def _wanted(self, state: Plan, s: jax.Array, size: jax.Array | int, share: jax.Array | float) -> jax.Array:
+    def _chunk_of(self, size: int | float) -> int:
+        return self.chunk_size(int(min(size, _ENDLESS)))
+
+    def _wanted(self, state: Plan, s: jax.Array, size: Any, share: jax.Array | float) -> jax.Array:
         """The b of `size` at which the noise of `share` of Delta is share^1/2 rho, before it is divided into chunks.
 
         It is `share` of the b for all of Delta where that is few of the data, and all data where that is.
         """
         variance = share * s**2 * state.variance
+        if isinstance(size, float):
+            return variance / state.rho**2
         return size * variance / (size * state.rho**2 + variance)
 
-    def _is_undivided(self, state: Plan, s: jax.Array, size: int) -> jax.Array:
+    def _is_undivided(self, state: Plan, s: jax.Array, size: int | float) -> jax.Array:
         """Whether the first stage would be so small that it is not worth a chunk of its own."""
-        return (state.seen > 0) & (self._wanted(state, s, size, state.first) < self.chunk_size(size) / 2)
+        return (state.seen > 0) & (self._wanted(state, s, size, state.first) < self._chunk_of(size) / 2)
 
     def decide(self, state: Any, evidence: Evidence, words: jax.Array) -> Verdict:
         is_ready, log_chance, is_last = self.judge(state, evidence)
         word = words[0] if self.stages == 1 else jnp.where(jnp.asarray(evidence.stage) == 0, words[0], words[1])
         is_passed = jnp.log(uniform(word)) < log_chance
-        reason = jnp.where(evidence.is_complete, Reason.ALL_DATA, Reason.TESTED).astype(jnp.int32)
-        return Verdict(is_ready & (is_last | ~is_passed), is_passed & is_last, reason, is_ready & is_passed & ~is_last)
+        reason = jnp.where(evidence.is_complete, Reason.ALL_DATA, Reason.TESTED)
+        if evidence.limit is not None:
+            planned = self.most_examples(state, evidence.s, evidence.size)
+            is_short = evidence.seen < planned if self.plan else ~is_ready
+            reason = jnp.where(evidence.is_exhausted & is_short, Reason.CAPPED, reason)
+        return Verdict(
+            is_ready & (is_last | ~is_passed),
+            is_passed & is_last,
+            reason.astype(jnp.int32),
+            is_ready & is_passed & ~is_last,
+        )
 
     def judge(self, state: Any, evidence: Evidence) -> Judgement:
         part, is_last = self._part(state, evidence)
@@ -203,13 +224,13 @@ class Penalty(AcceptanceTest):
         """The part of Delta that is tested now, and whether it is the last."""
         if self.stages == 1:
             return 1.0, jnp.ones_like(evidence.is_complete)
-        # With all data at hand, what is left of Delta is tested at once.
+        # With all at hand that there will be, what is left of Delta is tested at once.
         is_second = jnp.asarray(evidence.stage) == 1
-        is_at_once = evidence.is_complete | self._is_undivided(state, evidence.s, evidence.size)
+        is_at_once = evidence.is_exhausted | self._is_undivided(state, evidence.s, evidence.size)
         part = jnp.where(is_second, 1 - state.first, jnp.where(is_at_once, 1.0, state.first))
         return part, is_second | is_at_once
 
-    def most_examples(self, state: Any, s: jax.Array, size: int) -> Any:
+    def most_examples(self, state: Any, s: jax.Array, size: int | float) -> Any:
         if not self.plan:
             return super().most_examples(state, s, size)
         stages = [self.planned_batch(state, s, size, stage) for stage in range(self.stages)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,12 +12,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from trajens.cli.devices import use_all_cores
-from trajens.cli.numbers import finite
+from trajens.cli.returns import evaluate_returns, print_json
 from trajens.ensemble import Ensemble, Scores, calibrated_scores, outside_scores
 from trajens.ensemble.uncertainty import told
 from trajens.errors import require
+from trajens.experiments.acting import acting, is_on_episodes
 from trajens.experiments.kinds import as_number
 from trajens.experiments.tried import inputs, labelled, trained, tried
+from trajens.rl.scores import EPISODES
 from trajens.storage.stored import StoredRun
 
 Rows = Iterator[tuple[str, str]]
@@ -119,10 +120,21 @@ def evaluate(
             show_default="none",
         ),
     ] = None,
+    episodes: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Of a run on episodes: how many fresh ones.", show_default=str(EPISODES)),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Accuracy or error, likelihood, calibration and uncertainty of an ensemble on labelled data."""
+    """Accuracy or error, likelihood, calibration and uncertainty of an ensemble on labelled data.
+
+    Of a run on episodes: returns, with their errors, of single models and of the ensemble, in fresh episodes.
+    """
     use_all_cores()
+    if is_on_episodes(sources[0]):
+        evaluate_returns(sources, data, noise, chain, episodes, as_json)
+        return
+    require(episodes is None, f"episodes must be left out with a run on data, got {episodes}; leave it out.")
     files = data or []
     require(len(files) <= 2, f"data must be given once, or twice for data from outside, got {len(files)}; leave some.")
     ensemble, given, name = _joined(sources, files[0] if files else None, chain)
@@ -143,7 +155,7 @@ def evaluate(
             scores["outside"] = {"spread": told(*spread)}
         groups.append((f"telling {len(outside):,} inputs of {files[1].name} from these", _told(scores["outside"])))
     if as_json:
-        typer.echo(json.dumps(finite(scores), allow_nan=False))
+        print_json(scores)
         return
     table = Table(
         title=f"{len(ensemble.path)} models on {len(given.y):,} examples of {escape(name)}", show_header=False
@@ -168,12 +180,20 @@ def picture(
 ) -> None:
     """Draw a run: loss, acceptance and batch, accuracy against members, and what the members disagree on.
 
-    For a regression: the error against members, and predictions against the truth.
+    For a regression: the error against members, and predictions against the truth. Of a run on episodes: the return
+    against steps of the environment, episodes per decision against s, and single models beside the ensemble.
     """
     from trajens.figures.picture import draw
+    from trajens.figures.returns import draw_returns
 
     use_all_cores()
     stored = StoredRun(directory)
+    if is_on_episodes(stored):
+        require(data is None, f"data must be left out with a run on episodes, got '{data}'; leave it out.")
+        file = directory / "picture.png" if out is None else out
+        draw_returns(file, stored, acting(stored, chain), chain)
+        typer.echo(f"wrote {file}")
+        return
     ensemble, given, name, _ = tried(stored, data, chain)
     file = directory / "picture.png" if out is None else out
     draw(file, stored, ensemble, given, name, chain)

@@ -13,8 +13,10 @@ from rich.table import Table
 
 from trajens import exact
 from trajens.experiments import Experiment
+from trajens.experiments.episodes import EpisodesData
 from trajens.experiments.kinds import grouped, tilts
 from trajens.experiments.options import EVEN
+from trajens.rl.problem import episodes_of
 from trajens.run import Run
 from trajens.verdict import audited_error
 
@@ -49,7 +51,9 @@ def _with_exact(numbers: dict[str, Any], experiment: Experiment) -> dict[str, An
 def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     """The same for reading: one column for every s."""
     groups = numbers.get("by_s", [numbers])
-    target, size = experiment.target, experiment.problem.size
+    target, source = experiment.target, experiment.source
+    episodes = episodes_of(source.problem) if isinstance(source, EpisodesData) else None
+    among = " episodes" if episodes is not None else f" of {experiment.problem.size}"
     result = Table(
         title=f"{escape(experiment.config.problem)}: tau = {target.tau}, sigma = {target.sigma:g}", show_header=False
     )
@@ -67,7 +71,9 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     if "exact_loss" in groups[0]:
         add("exact", lambda g: f"{g['exact_loss']:.6g}")
         add("z = (measured - exact) / error", lambda g: f"{g['exact_z']:.2f}")
-    if experiment.config.model is not None:
+    if episodes is not None:
+        add("return per model, measured", lambda g: f"{episodes.return_of(g['loss']):.6g}")
+    elif experiment.config.model is not None:
         add("labels", lambda g: experiment.labels)
     if experiment.is_by_data:
         add("start", lambda g: str(experiment.config.start))
@@ -75,7 +81,11 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     if np.isfinite(groups[0]["move_size"]):
         add("size of moves, tuned", lambda g: f"{g['move_size']:.3g}")
     add("acceptance", lambda g: f"{g['acceptance']:.3f}")
-    add("mean batch", lambda g: f"{g['batch_size']:.1f} of {size}")
+    add("mean batch", lambda g: f"{g['batch_size']:.1f}{among}")
+    if episodes is not None:
+        add("steps of the environment, decisions", lambda g: f"{g['steps_used']:,}")
+        add("steps to measure the loss", lambda g: f"{g['steps_measured']:,}")
+        add("steps to audit", lambda g: f"{g['steps_audited']:,}")
     add("data used", lambda g: f"{g['data_used']:,}")
     add("data to measure the loss", lambda g: f"{g['data_measured']:,}")
     if not experiment.acceptance.takes_all_data:

@@ -30,7 +30,11 @@ _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object inste
 @with_options
 def train(
     problem: Annotated[
-        str | None, typer.Argument(help="perceptron, mnist, or a .npz, .csv or IDX file.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="perceptron, mnist, a .npz, .csv or IDX file, or an environment: CartPole-v1, or one of gymnax.",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         str | None,

@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trajens import datasets, models, schedule
+from trajens import datasets, schedule
 from trajens.acceptance import AcceptanceTest, MinibatchBarker, Penalty
-from trajens.datasets import Label, Labelled, Reading
+from trajens.datasets import Labelled, Reading
 from trajens.errors import InputError, integer, number, require
+from trajens.experiments.episodes import EpisodesData
 from trajens.experiments.kinds import tilts
-from trajens.experiments.options import EVEN, OF_FILES, PROBLEMS, RENAMED, STARTS, Config
+from trajens.experiments.labelled import LabelledData
+from trajens.experiments.options import EVEN, PROBLEMS, RENAMED, STARTS, Config
 from trajens.experiments.parts import acceptance_of, move_of
-from trajens.experiments.resolving import agreed, resolve
+from trajens.experiments.resolving import resolve
 from trajens.models import Model
 from trajens.moves import Proposer
 from trajens.moves.base import usual_fraction
 from trajens.problem import Problem
 from trajens.progress import Progress
+from trajens.rl.named import is_environment
 from trajens.run import Run, restored, sample
 from trajens.sampling import marks
 from trajens.sampling.adapted import MAX_EPOCHS
-from trajens.sampling.footprint import require_room_for_data, require_room_for_models
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.scan import Checkerboard, Scan, scan_named
 from trajens.speed import pairs_per_second
 from trajens.starts import BUDGET, RANDOM
 from trajens.storage.directory import RunDirectory
 from trajens.storage.stored import StoredRun
-from trajens.subsample import MAX_SIZE
-from trajens.target import Target, path_length
+from trajens.target import Target
 from trajens.training import prepared, train_prepared, usual_chunk
-
-_DIGITS = Reading("array", Label(None, tuple(range(10))), shape=(28, 28), is_bytes=True)
-_LINE = Reading("array", Label(), shape=(2,))
-
-
-_OF_DATA = ("problem", "num_data", "data_seed", "noise", "loss", "model", "sizes", *OF_FILES)
-_OF_NETWORKS = (*_OF_DATA, "hidden", "activation")
 
 
 class Experiment:
@@ -57,106 +51,69 @@ class Experiment:
 
     def __init__(self, config: Config, others: Sequence[Experiment] = ()):
         self.config = config
-        for other in others:
-            if "_read" in vars(other) and _agree(config, other.config, _OF_DATA):
-                self._read = other._read
-            if "problem" in vars(other) and _agree(config, other.config, _OF_NETWORKS):
-                self.problem = other.problem
+        self._others = others
+
+    @cached_property
+    def source(self) -> LabelledData | EpisodesData:
+        """Where losses come from: labelled data, or episodes of an environment."""
+        kind = EpisodesData if is_environment(self.config.problem) else LabelledData
+        source = kind(self.config, self.chains)
+        for other in self._others:
+            source.take_over(other.source)
+        return source
+
+    @property
+    def labelled_data(self) -> LabelledData:
+        """Refused where there are none."""
+        if not isinstance(self.source, LabelledData):
+            raise InputError(
+                f"the run must be one on labelled data, got {self.config.problem}, whose examples are episodes; see "
+                "trajens evaluate."
+            )
+        return self.source
 
     @property
     def data(self) -> Labelled | datasets.PerceptronData:
         """Training inputs and labels."""
-        return self._read[1]
+        return self.labelled_data.data
 
-    @cached_property
+    @property
     def reading(self) -> Reading:
         """How inputs and labels are read; a run knows it without its training data."""
-        if self.config.problem == "mnist":
-            return replace(_DIGITS, label=Label()) if self.config.loss == "squared" else _DIGITS
-        if self.config.reading is not None:
-            return agreed(self.config, Reading.from_json(self.config.reading))
-        return self._read[0]
-
-    @cached_property
-    def _read(self) -> tuple[Reading, Labelled | datasets.PerceptronData]:
-        config = self.config
-        if config.problem == "perceptron":
-            size = integer("num-data", config.num_data, 2, "the paper uses 256", MAX_SIZE)
-            require_room_for_data(size, datasets.PERCEPTRON_BYTES)
-            seed = integer("data-seed", config.data_seed, 0, "any whole number will do")
-            return _LINE, datasets.perceptron(seed, size, config.noise or 0.0)
-        if config.problem == "mnist":
-            digits = datasets.mnist()
-            return self.reading, Labelled(digits.train_x, digits.train_y)
-        if config.reading is not None:
-            return self.reading, self.reading.labelled(config.problem)
-        # The number of classes may be known: that of the paper's network, or of a run without a reading.
-        outputs = models.cnn().outputs if config.model == "cnn" else (config.sizes or [1])[-1]
-        known = outputs if outputs > 1 else None
-        return datasets.learn(
-            config.problem, config.label, config.loss, config.missing or "refuse", config.standardise, known
-        )
+        return self.labelled_data.reading
 
     def labelled(self, path: str | Path) -> Labelled:
         """Inputs and labels of a file, read as the training data were; numbers on the scale of those."""
-        return self.reading.labelled(path)
+        return self.labelled_data.labelled(path)
 
     def inputs(self, path: str | Path) -> np.ndarray:
         """Inputs of a file, read as the training data were."""
-        return self.reading.inputs(path)
+        return self.labelled_data.inputs(path)
 
     @property
     def test_data(self) -> Labelled | None:
         """Inputs and labels for evaluation, where the problem has them."""
-        if self.config.problem != "mnist":
-            return None
-        digits = datasets.mnist()
-        return Labelled(digits.test_x, digits.test_y)
-
-    @cached_property
-    def model(self) -> Model:
-        """The network."""
-        config = self.config
-        require(
-            config.model is not None,
-            f"the run must be one of a network, got {config.problem}, which has none; train mnist or your own data.",
-        )
-        if config.model == "cnn" or config.sizes is not None:
-            return models.described(asdict(config))
-        inputs, outputs = int(np.prod(self.data.x.shape[1:])), 1
-        if self.loss == "cross-entropy":
-            outputs = len(self.reading.label.classes or ())
-            require(
-                outputs >= 2,
-                f"labels must be of 2 or more classes, got {outputs}; use --loss squared to fit numbers.",
-            )
-        if config.model == "linear":
-            return models.linear(inputs, outputs)
-        sizes = [inputs, *(config.hidden or []), outputs]
-        return models.described({"model": "mlp", "sizes": sizes, "activation": config.activation})
-
-    @cached_property
-    def problem(self) -> Problem:
-        """The loss on the training data."""
-        is_line = isinstance(self.data, datasets.PerceptronData)
-        # Before an array of that size is made.
-        dim = self.data.x.shape[1] if is_line else self.model.dim
-        require_room_for_models(self.chains, path_length(self.config.tau), dim)
-        if isinstance(self.data, datasets.PerceptronData):
-            return self.data.problem()
-        return self.model.problem(self.data.x, self.data.y, self.loss)
+        return self.labelled_data.test_data
 
     @property
     def loss(self) -> str:
         """Cross-entropy of classes, the squared error of numbers; which of them labels are, see `classes_of`."""
-        if self.config.loss is not None:
-            return self.config.loss
-        return "squared" if self.reading.label.classes is None else "cross-entropy"
+        return self.labelled_data.loss
 
     @property
     def labels(self) -> str:
         """What labels are taken for: ``classes (3)`` or ``numbers``."""
-        return str(self.reading.label)
+        return self.labelled_data.labels
+
+    @property
+    def model(self) -> Model:
+        """The network."""
+        return self.source.model
+
+    @property
+    def problem(self) -> Problem:
+        """The loss on the training data, or on episodes."""
+        return self.source.problem
 
     @property
     def is_by_data(self) -> bool:
@@ -234,7 +191,7 @@ class Experiment:
     @property
     def acceptance(self) -> AcceptanceTest:
         """How changes are accepted."""
-        size = len(self.data.y)
+        size = self.source.size
         usual = usual_chunk(size, self.chains * self.config.tau) if self.is_by_data else None
         return acceptance_of(self.config, size, usual)
 
@@ -359,22 +316,12 @@ class Experiment:
             known |= {"sigma": self.target.sigma, "tune": self.is_tuned}
         known["scores"] = self.scores
         if not acceptance.takes_all_data:
-            known["chunk"] = acceptance.chunk_size(self.problem.size)
+            known["chunk"] = acceptance.chunk_size(self.source.size)
         if isinstance(acceptance, (Penalty, MinibatchBarker)) and config.acceptance != "paper":
             known["rho"] = acceptance.rho
         if isinstance(acceptance, Penalty):
             known |= {"tolerance": acceptance.tolerance, "stages": acceptance.stages}
-        if config.model is not None:
-            description = self.model.description
-            known |= {"loss": self.loss}
-            if config.model == "mlp":
-                known |= {"sizes": description["sizes"], "activation": description["activation"]}
-            elif config.model == "linear":
-                known["sizes"] = description["sizes"]
-            if config.problem not in PROBLEMS:
-                reading = self.reading
-                known |= {"reading": reading.to_json(), "standardise": reading.is_standardised}
-                known |= {"label": reading.label.name, "missing": reading.missing} if reading.kind == "table" else {}
+        known |= self.source.written
         return replace(config, **known).to_toml()
 
     @classmethod
@@ -389,10 +336,7 @@ class Experiment:
             )
         # Runs of the version before have the names of then, and the numbers of a file as they are.
         options = {RENAMED.get(name, name): value for name, value in config.items()}
-        if options.get("problem") not in PROBLEMS and "reading" not in options:
+        problem = str(options.get("problem"))
+        if problem not in PROBLEMS and not is_environment(problem) and "reading" not in options:
             options.setdefault("standardise", False)
         return cls(resolve(options))
-
-
-def _agree(one: Config, other: Config, names: Sequence[str]) -> bool:
-    return all(getattr(one, name) == getattr(other, name) for name in names)

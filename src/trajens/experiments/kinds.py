@@ -52,6 +52,15 @@ def sizes(name: str, value: Any) -> list[int]:
     return [integer(name, as_number(part, message), 1, "try 32") for part in parts]
 
 
+def interval(name: str, value: Any) -> list[float]:
+    """Two numbers, "-200,0" or a list, the lower one first."""
+    message = f"{name} must be two numbers such as -200,0, the lower one first, got {value!r}; try -200,0."
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    found = [float(as_number(part, message)) for part in parts]
+    require(len(found) == 2 and found[0] < found[1], message)
+    return found
+
+
 def prior(name: str, value: Any) -> str | float:
     """A standard deviation, or flat."""
     if value == "flat":

@@ -2,7 +2,7 @@
 
 The fields of `Config` are the options of ``trajens train``: its flags, the keys of a TOML file, their checks and the
 page of the command line are made from them. Defaults of the library are taken from where the library has them. Later
-layers win: defaults, those of the perceptron, then a TOML file, then flags.
+layers win: defaults, those of the perceptron or of episodes, then a TOML file, then flags.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from trajens.models import ACTIVATION, ACTIVATIONS, MODELS
 from trajens.models.base import PRIOR
 from trajens.moves import SingleSite
 from trajens.moves.base import FEW_PARAMETERS, FRACTION_OF_MANY
+from trajens.rl.problem import MAX_EPISODES
 from trajens.sampling.marks import RECORDS
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.scan import SCANS, Checkerboard
@@ -34,8 +35,11 @@ ACCEPTANCE_TESTS = ("penalty", "minibatch-barker", "paper", "barker", "metropoli
 MISSING_VALUES = ("refuse", "mean")
 OF_FILES = ("label", "missing", "standardise", "reading")
 """Options about how a file is read."""
+NETWORKS = "network episodes"
 HIDDEN = 32
 FIXED_S = 50.0
+RISING_EPISODES = 0.75
+"""Of a run on episodes, burn-in, in which s rises."""
 EVEN = "even"
 SCORES, STARTS = (BY_LOSSES, EVEN), (EVOLUTION, RANDOM)
 RENAMED = {"test": "acceptance", "initial": "start"}
@@ -54,8 +58,10 @@ class Option(NamedTuple):
         How its default reads; empty where it has none.
     perceptron : any
         Its default for the perceptron, where that is another.
+    episodes : any
+        Its default for episodes of an environment, where that is another.
     only : str
-        "network" or "perceptron" where it applies to one of them.
+        Of "network", "perceptron" and "episodes" those that it applies to; empty for all.
     is_flag : bool
         Whether it can be given on the command line.
     """
@@ -66,6 +72,7 @@ class Option(NamedTuple):
     metavar: str = "N"
     shown: str = ""
     perceptron: Any = None
+    episodes: Any = None
     only: str = ""
     is_flag: bool = True
 
@@ -73,11 +80,18 @@ class Option(NamedTuple):
 def _option(default: Any, kind: Kind, group: str, help: str, metavar: str = "", **more: Any) -> Any:
     metavars: dict[Kind, str] = {kinds.whole: "N", kinds.real: "X", kinds.text: "TEXT", kinds.switch: ""}
     usual = metavars.get(kind, "NAME")
-    more.setdefault("shown", "" if default is None else f"{default:g}" if isinstance(default, float) else str(default))
+    more.setdefault("shown", "" if default is None else _shown(default))
     if "perceptron" in more:
         own = f"{more['perceptron']:g}"
         more["shown"] = own if more.get("only") == "perceptron" else f"{more['shown']}; perceptron: {own}"
+    if "episodes" in more:
+        own = "tune" if more["episodes"] is True else _shown(more["episodes"])
+        more["shown"] = own if more.get("only") == "episodes" else f"{more['shown']}; episodes: {own}"
     return field(default=default, metadata={"option": Option(kind, group, help, metavar or usual, **more)})
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _name(default: str | None, names: Any, group: str, help: str, **more: Any) -> Any:
@@ -89,14 +103,16 @@ class Config:
     """Every option of ``trajens train``; None where it does not apply, or is left to the library."""
 
     problem: str = field(metadata={"option": Option(kinds.text, "Problem", "What to train.", is_flag=False)})
-    model: str | None = _name(None, MODELS, "Problem", "Network", shown="mnist: cnn, a file: mlp", only="network")
+    model: str | None = _name(
+        None, MODELS, "Problem", "Network", shown="mnist: cnn, a file: mlp, episodes: linear", only=NETWORKS
+    )
     hidden: list[int] | None = _option(
-        None, kinds.sizes, "Problem", "Hidden layers of an mlp.", "N,..", shown=str(HIDDEN), only="network"
+        None, kinds.sizes, "Problem", "Hidden layers of an mlp.", "N,..", shown=str(HIDDEN), only=NETWORKS
     )
     sizes: list[int] | None = _option(
-        None, kinds.sizes, "Problem", "Of all layers, written down by a run.", only="network", is_flag=False
+        None, kinds.sizes, "Problem", "Of all layers, written down by a run.", only=NETWORKS, is_flag=False
     )
-    activation: str | None = _name(None, ACTIVATIONS, "Problem", "Of an mlp", shown=ACTIVATION, only="network")
+    activation: str | None = _name(None, ACTIVATIONS, "Problem", "Of an mlp", shown=ACTIVATION, only=NETWORKS)
     loss: str | None = _name(None, LOSSES, "Problem", "Loss", shown="by the labels", only="network")
     label: str | None = _option(
         None,
@@ -130,6 +146,18 @@ class Config:
     data_seed: int | None = _option(
         None, kinds.whole, "Problem", "Seed of the perceptron's data.", perceptron=0, only="perceptron"
     )
+    returns: list[float] | None = _option(
+        None,
+        kinds.interval,
+        "Problem",
+        "Returns of an environment whose losses are 1 and 0.",
+        "LOW,HIGH",
+        shown="those known of it",
+        only="episodes",
+    )
+    max_batch: int | None = _option(
+        None, kinds.whole, "Problem", "Episodes that a decision may read.", episodes=MAX_EPISODES, only="episodes"
+    )
     tau: int = _option(TAU, kinds.whole, "Target", "Models in a path.", perceptron=8)
     s: Any = _option(
         None,
@@ -140,6 +168,7 @@ class Config:
         "S",
         shown=f"what the budget allows; with --epochs {FIXED_S:g}",
         perceptron=20.0,
+        episodes="3:30",
     )
     until_loss: float | None = _option(
         None, kinds.real, "Target", "Raise s until the loss per model is not above this.", "X"
@@ -154,6 +183,7 @@ class Config:
         "Standard deviation of a step between models.",
         shown=f"1/{STEPS_OF_SIGMA:g} of the prior, less for wide layers",
         perceptron=0.1,
+        episodes=0.3,
     )
     prior: Any = _option(
         None,
@@ -162,6 +192,7 @@ class Config:
         "Standard deviation of the first model.",
         "X|flat",
         shown=f"{PRIOR:g}; perceptron: flat",
+        episodes=1.0,
     )
     fraction: float | None = _option(
         SingleSite.fraction,
@@ -172,7 +203,12 @@ class Config:
     )
     refresh: float = _option(SingleSite.refresh, kinds.real, "Moves", "How much of them; 1 keeps nothing.")
     tune: bool | None = _option(
-        None, kinds.switch, "Moves", "Tune the size of moves in burn-in.", shown="tune; with --epochs no-tune"
+        None,
+        kinds.switch,
+        "Moves",
+        "Tune the size of moves in burn-in.",
+        shown="tune; with --epochs no-tune",
+        episodes=True,
     )
     segment: int | None = _option(None, kinds.whole, "Moves", "Redraw N neighbouring models at a time.", shown="one")
     centre_of_mass: float | None = _option(
@@ -187,6 +223,7 @@ class Config:
         "Acceptance",
         "Minibatches grow by N.",
         shown=f"{CHUNK_OF_FEW}, or {CHUNK_OF_MANY} of more than {FEW_DATA} examples; full-data tests: all",
+        episodes=8,
     )
     rho: float | None = _option(
         None,
@@ -217,7 +254,12 @@ class Config:
         shown="pool; with --epochs no-pool",
     )
     scores: str | None = _name(
-        None, SCORES, "Acceptance", "How examples are drawn", shown=f"{BY_LOSSES}; with --epochs {EVEN}"
+        None,
+        SCORES,
+        "Acceptance",
+        "How examples are drawn",
+        shown=f"{BY_LOSSES}; with --epochs {EVEN}",
+        only="network perceptron",
     )
     ahead: int = _option(
         Settings.ahead, kinds.whole, "Acceptance", "Chunks evaluated at once; 4 to 8 pays on a GPU with few lanes."
@@ -239,12 +281,23 @@ class Config:
         "Run",
         "Proposals per chain, burn-in included, in place of a budget: then nothing chooses itself.",
         perceptron=200_000,
+        episodes=2000,
     )
     burn_in: int | None = _option(
-        None, kinds.whole, "Run", "Epochs left out of averages.", shown="with --epochs a fifth"
+        None,
+        kinds.whole,
+        "Run",
+        "Epochs left out of averages.",
+        shown=f"with --epochs a fifth; episodes: {RISING_EPISODES:g}",
     )
     chains: int | None = _option(
-        None, kinds.whole, "Run", "Independent chains.", shown=f"1; with --epochs {Settings.chains}", perceptron=64
+        None,
+        kinds.whole,
+        "Run",
+        "Independent chains.",
+        shown=f"1; with --epochs {Settings.chains}",
+        perceptron=64,
+        episodes=1,
     )
     records: int | None = _option(
         None,
@@ -252,6 +305,7 @@ class Config:
         "Run",
         "How often the loss is measured.",
         shown=f"{RECORDS_BY_DATA}; with --epochs {RECORDS}",
+        episodes=20,
     )
     keep_paths: bool | None = _option(
         None, kinds.switch, "Run", "Keep the paths at every record, in DIR/history.bin.", shown="no-keep-paths"

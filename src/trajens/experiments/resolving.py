@@ -11,8 +11,19 @@ from typing import Any
 from trajens.datasets import Reading
 from trajens.errors import integer, require
 from trajens.experiments import kinds
-from trajens.experiments.options import FIXED_S, HIDDEN, OF_FILES, OPTIONS, PROBLEMS, RENAMED, STARTS, Config
+from trajens.experiments.options import (
+    FIXED_S,
+    HIDDEN,
+    OF_FILES,
+    OPTIONS,
+    PROBLEMS,
+    RENAMED,
+    RISING_EPISODES,
+    STARTS,
+    Config,
+)
 from trajens.models.base import PRIOR
+from trajens.rl.named import is_environment
 from trajens.sampling.marks import RECORDS
 from trajens.sampling.settings import Settings, default_burn_in
 from trajens.starts import BUDGET, EVOLUTION, RANDOM
@@ -31,16 +42,17 @@ def resolve(*layers: dict[str, Any]) -> Config:
     problem = chosen["problem"] = _problem(chosen)
     if chosen.get("start", RANDOM) not in STARTS:
         chosen["start"] = os.path.realpath(chosen["start"])
-    kind = "perceptron" if problem == "perceptron" else "network"
+    kind = "perceptron" if problem == "perceptron" else "episodes" if is_environment(problem) else "network"
     for name, option in OPTIONS.items():
         require(
-            name not in chosen or option.only in ("", kind),
+            name not in chosen or not option.only or kind in option.only.split(),
             f"{name} must be left out with {problem}, got {chosen.get(name)!r}; leave it out.",
         )
     defaults: dict[str, Any] = {"model": "cnn" if problem == "mnist" else "mlp", "prior": PRIOR}
-    if kind == "perceptron":
-        own = {name: option.perceptron for name, option in OPTIONS.items() if option.perceptron is not None}
-        defaults = {"prior": "flat", **own}
+    if kind != "network":
+        usual = {"perceptron": {"prior": "flat"}, "episodes": {"model": "mlp" if "hidden" in chosen else "linear"}}
+        own = {name: getattr(option, kind) for name, option in OPTIONS.items()}
+        defaults = {**usual[kind], **{name: value for name, value in own.items() if value is not None}}
     return _completed(Config(**{**defaults, **chosen}))
 
 
@@ -70,11 +82,14 @@ def _problem(chosen: dict[str, Any]) -> str:
     message = f"problem must be one of {', '.join(PROBLEMS)} or a file with data, got"
     require(isinstance(problem, str), f"{message} {problem!r}; try mnist.")
     assert isinstance(problem, str)
-    if problem in PROBLEMS:
+    if problem in PROBLEMS or is_environment(problem):
         return problem
     # A run knows its network and how its data are read, and can be used without those it was trained on.
     is_known = "sizes" in chosen or "reading" in chosen
-    require(Path(problem).is_file() or is_known, f"{message} '{problem}'; check the spelling.")
+    require(
+        Path(problem).is_file() or is_known,
+        f"{message} '{problem}'; check the spelling.",
+    )
     return os.path.realpath(problem)
 
 
@@ -87,6 +102,10 @@ def _completed(config: Config) -> Config:
     require(
         config.problem != "mnist" or not of_files,
         f"{', '.join(of_files)} must be left out with mnist; use your own file with them.",
+    )
+    require(
+        config.model != "cnn" or not is_environment(config.problem),
+        f"model must be linear or mlp with {config.problem}, got cnn; leave it out.",
     )
     require(
         config.model == "mlp" or (config.hidden is None and config.activation is None),
@@ -141,10 +160,11 @@ def _with_defaults(config: Config, **defaults: Any) -> Config:
 def _with_annealing(config: Config) -> Config:
     if config.burn_in is None:
         epochs = integer("epochs", config.epochs, 1, "one epoch is a proposal")
-        fifth = default_burn_in(epochs)
+        # The s of episodes rises for most of a run: policies must be found first.
+        usual = round(RISING_EPISODES * epochs) if is_environment(config.problem) else default_burn_in(epochs)
         # Averages begin when s has stopped to rise, unless it rises to the end.
         rise = config.anneal if config.anneal is not None and config.anneal < epochs else 0
-        config = replace(config, burn_in=max(fifth, rise))
+        config = replace(config, burn_in=max(usual, rise))
     _, annealing = kinds.tilts(config.s)
     require(
         annealing is not None or config.anneal is None,

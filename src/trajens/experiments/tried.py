@@ -11,6 +11,7 @@ from trajens.datasets import Labelled, Reading, load, load_inputs
 from trajens.ensemble import Ensemble
 from trajens.errors import require
 from trajens.experiments.experiment import Experiment
+from trajens.rl.named import is_environment
 from trajens.storage.stored import StoredRun
 
 
@@ -29,6 +30,9 @@ def trained(source: str | Path | StoredRun, chain: int | str = 0) -> Ensemble:
         require(str(chain) in ("0", "all"), f"chain must be left out with a file, got {chain!r} and '{source}'.")
         return Ensemble.load(source)
     stored = source if isinstance(source, StoredRun) else StoredRun(source)
+    if is_environment(str((stored.config or {}).get("problem"))):
+        # What a policy says is of observations on a scale of its own: it is no classifier of a user's inputs.
+        Experiment.load(stored).labelled_data  # noqa: B018
     ensemble, reading = Ensemble.load(stored, chain), _reading(stored)
     label = None if reading is None or ensemble.is_classifier else reading.label
     units = ensemble.units if label is None else (label.mean, label.std)

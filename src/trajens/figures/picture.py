@@ -7,6 +7,7 @@ predictions against the truth for regressors.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,21 +44,36 @@ def draw(file: Path, run: StoredRun, ensemble: Ensemble, data: Labelled, name: s
     chain : int or str
         With "all", records are averaged over chains.
     """
+    records = drawable(file, run)
+    chosen = chosen_chains(chain, len(records["epoch"]))
+    curves = {column: values[chosen].mean(0) for column, values in records.items()}
+    last_panels = _draw_classes if ensemble.is_classifier else _draw_numbers
+
+    def drawn(panels: Any) -> None:
+        (left, right), (low_left, low_right) = panels
+        _draw_loss(left, curves)
+        draw_work(right, curves)
+        last_panels(low_left, low_right, ensemble, data, name)
+
+    written(file, drawn)
+
+
+def drawable(file: Path, run: StoredRun) -> Records:
+    """The records of a run that can be drawn into a file."""
     style.require_matplotlib()
     require(file.suffix in (".png", ".pdf"), f"out must end in .png or .pdf, got '{file}'; choose one of them.")
     records = run.records
     require(bool(records), f"'{run.path}' must hold a record to draw, got none; train longer.")
-    chosen = chosen_chains(chain, len(records["epoch"]))
-    curves = {column: values[chosen].mean(0) for column, values in records.items()}
-    last_panels = _draw_classes if ensemble.is_classifier else _draw_numbers
+    return records
+
+
+def written(file: Path, drawn: Callable[[Any], None]) -> None:
+    """Write a picture of two by two panels, which `drawn` is given."""
     with style.journal_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(2 * style.COLUMN_WIDTH, 5.2))
-        (left, right), (low_left, low_right) = figure.subplots(2, 2)
-        _draw_loss(left, curves)
-        _draw_work(right, curves)
-        last_panels(low_left, low_right, ensemble, data, name)
+        drawn(figure.subplots(2, 2))
         content = io.BytesIO()
         figure.savefig(content, format=file.suffix[1:])
     write_with_folder(file, content.getvalue())
@@ -73,7 +89,8 @@ def _draw_loss(axes: Any, curves: Records) -> None:
         axes.tick_params(right=False, which="both")
 
 
-def _draw_work(axes: Any, curves: Records) -> None:
+def draw_work(axes: Any, curves: Records) -> None:
+    """Acceptance and mean batch."""
     axes.plot(curves["epoch"], curves["acceptance"], color=style.COLOURS[2])
     axes.set(xlabel="epoch", ylabel="acceptance", ylim=(0, 1))
     batch = axes.twinx()

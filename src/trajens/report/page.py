@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trajens.report import history, numerals, quality
+from trajens.report import history, numerals, quality, returns
 from trajens.report.compared import comparison
 from trajens.report.document import document
 from trajens.report.doubts import doubts
@@ -37,18 +37,20 @@ def page(several: Sequence[Seen], renewed_every: float | None = None) -> str:
 
 def _sections(seen: Seen) -> Markup:
     """All of a page on one run."""
-    examples = seen.stored.identity.get("examples")
+    examples, found = seen.stored.identity.get("examples"), seen.returned
+    course = history.panels(seen.case, examples, loss_unit(seen.stored))
+    if found is not None:
+        course = [*returns.panels(found, seen.case.records), *course]
     parts = [
         section("verdict", "Verdict", verdicts(seen.judgements)),
         section("scores", "At a glance", *_glance(seen)),
         section("run", "What was run", listed(seen.stored, seen.case)),
-        section(
-            "course",
-            "How it went",
-            tag("div", *history.panels(seen.case, examples, loss_unit(seen.stored)), class_="panels"),
-        ),
+        section("course", "How it went", tag("div", *course, class_="panels")),
     ]
-    if seen.trial is not None:
+    if found is not None:
+        where = f"{found.models} models of one ensemble, in {returns.EPISODES} fresh episodes, the same for all."
+        parts.append(section("quality", "What came out", tag("p", where, class_="where"), returns.tried(found)))
+    elif seen.trial is not None:
         panels = [*quality.panels(seen.trial), *doubts(seen.trial)]
         parts.append(section("quality", "What came out", _tried(seen), tag("div", *panels, class_="panels")))
     else:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from trajens.ensemble import chosen_chains
-from trajens.errors import InputError
+from trajens.errors import InputError, require
+from trajens.experiments.acting import is_on_episodes
 from trajens.records import has_summary
+from trajens.report.returns import Returned, returned
 from trajens.report.trial import Trial, trial_of
 from trajens.storage.stored import StoredRun
 from trajens.verdict import Case, Judgement, judgements
@@ -32,6 +34,8 @@ class Seen:
         Averages after burn-in, where there are some.
     trial : Trial or None
         Its ensemble on labelled data; None where it cannot be tried, and `why`.
+    returned : Returned or None
+        Its policies in fresh episodes, of a run on episodes.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Seen:
     summary: dict[str, Any] | None
     trial: Trial | None
     why: str
+    returned: Returned | None = None
 
 
 def seen(path: Path, data: Path | None = None, chain: int | str = 0) -> Seen:
@@ -59,6 +64,10 @@ def seen(path: Path, data: Path | None = None, chain: int | str = 0) -> Seen:
     chosen_chains(chain, stored.chains)
     summary = stored.summary() if has_summary(case.records, case.burn_in) else None
     found, why = None, ""
+    if is_on_episodes(stored):
+        require(data is None, f"data must be left out with a run on episodes, got '{data}'; leave it out.")
+        name = path.resolve().name
+        return Seen(name, stored, case, judgements(case, path), summary, None, "", returned(stored, chain))
     try:
         found = trial_of(stored, data, chain)
     except InputError as error:

@@ -32,7 +32,7 @@ def settings(stored: StoredRun, case: Case) -> dict[str, str]:
     machine = sessions[-1] if sessions else {}
     found: dict[str, str | None] = {
         "problem": None if problem is None else Path(str(problem)).name,
-        "data": f"{known['examples']:,} examples" if "examples" in known else None,
+        "data": _data(known),
         "model": _model(known.get("model"), known.get("parameters")),
         "loss": _name(known.get("loss")),
         "models in a path, tau": _text(known.get("tau")),
@@ -60,6 +60,15 @@ def settings(stored: StoredRun, case: Case) -> dict[str, str]:
         "sessions": str(len(sessions)) if len(sessions) > 1 else None,
     }
     return {name: text for name, text in found.items() if text}
+
+
+def _data(known: dict[str, Any]) -> str | None:
+    if "examples" not in known:
+        return None
+    most = known.get("max_batch")
+    if known["examples"] is None:
+        return f"a stream, of which a decision reads {most:,} examples at most" if most else "a stream"
+    return f"{known['examples']:,} examples"
 
 
 def listed(stored: StoredRun, case: Case) -> Markup:

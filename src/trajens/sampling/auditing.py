@@ -82,12 +82,16 @@ class Audit:
 
 
 class Look(NamedTuple):
-    """Proposals of all chains, (chains, k) flattened, with what the test remembers of their models."""
+    """Proposals of all chains, (chains, k) flattened, with what the test remembers of their models.
+
+    `steps` (chains,) are those that their losses took, where these count some.
+    """
 
     chain: np.ndarray
     site: Site
     looked: Looked
     entries: Any
+    steps: np.ndarray
 
 
 @single
@@ -95,19 +99,20 @@ def largest_batch(sampler: Sampler, state: State) -> int:
     """The most examples that a decision reads as things stand."""
     program = sampler.program
     s, memory = sampler.s_at(state.epoch).astype(np.float32), jax.tree.map(np.asarray, state.acceptance)
-    return int(_largest_batch(program.acceptance, memory, s, program.population))
+    population = program.population
+    return int(min(_largest_batch(program.acceptance, memory, s, population.size), population.most))
 
 
 @partial(jax.jit, static_argnums=(0, 3))
-def _largest_batch(test: AcceptanceTest, memory: Any, s: jax.Array, size: int) -> jax.Array:
+def _largest_batch(test: AcceptanceTest, memory: Any, s: jax.Array, size: int | float) -> jax.Array:
     view = view_of(test, memory, len(s))
     shape = jax.tree.leaves(view)[0].shape if jax.tree.leaves(view) else (len(s), 1, 1)
     return jnp.max(jnp.asarray(test.most_examples(view, jnp.broadcast_to(s[:, None, None], shape), size)))
 
 
-def examples_per_proposal(size: int, batch: int) -> int:
+def examples_per_proposal(size: int | float, batch: int) -> int:
     """Eight of the largest batches: 1024 at least and 8192 at most, or all data."""
-    return min(size, max(_FEW, min(_MOST, _EXAMPLES * batch)))
+    return int(min(size, max(_FEW, min(_MOST, _EXAMPLES * batch))))
 
 
 @single
@@ -118,7 +123,8 @@ def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: i
     view = view_of(sampler.program.acceptance, jax.tree.map(np.asarray, state.acceptance), chains)
     entries = jax.tree.map(np.asarray, entries_at(view, found.site))
     flat = lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:])  # noqa: E731
-    looked = Looked(flat(found.s), flat(found.log_ratio), flat(found.distance), flat(found.differences))
+    limit = sampler.program.population.limit
+    looked = Looked(flat(found.s), flat(found.log_ratio), flat(found.distance), flat(found.differences), limit)
     chain = np.repeat(np.arange(chains), proposals)
     sites = jax.tree.map(flat, found.site)
     # A proposal that is not finite is refused by every test, whatever the rest.
@@ -127,8 +133,9 @@ def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: i
     return Look(
         chain[is_sound],
         jax.tree.map(pick, sites),
-        Looked(*map(pick, looked)),
+        looked.those(is_sound),
         jax.tree.map(lambda e: pick(flat(e)), entries),
+        np.asarray(found.steps, np.int64).sum(1),
     )
 
 
@@ -175,7 +182,7 @@ def audit(run: Stands, proposals: int = PROPOSALS, examples: int | None = None) 
     sampler.adapt(run.adapted)
     state, chains = sampler.place(run.state), sampler.settings.chains
     if examples is None:
-        examples = examples_per_proposal(sampler.program.population, largest_batch(sampler, state))
+        examples = examples_per_proposal(sampler.program.population.size, largest_batch(sampler, state))
     seen = look(sampler, state, state.epoch, -(-proposals // chains), examples)
     found = _acceptances(sampler, seen, _generator(sampler, state.epoch))
     beta, error = balance(found).slope()
@@ -236,9 +243,9 @@ class Auditor:
             # Deciding on resampled batches costs little beside a network, but not beside a few parameters.
             per_example += (_LEVELS if is_early else 1) * ORDERS * _CHEAP / dim
         least = _LEAST if is_early or is_needed else PROPOSALS
-        if budget * chains < least * per_example * examples_per_proposal(sampler.program.population, 0):
+        if budget * chains < least * per_example * examples_per_proposal(sampler.program.population.size, 0):
             return 0, 0
-        examples = examples_per_proposal(sampler.program.population, largest_batch(sampler, state))
+        examples = examples_per_proposal(sampler.program.population.size, largest_batch(sampler, state))
         wanted = -(-(PLANNING if is_early else PROPOSALS) // chains)
         proposals = min(wanted, int(max(budget, 0.0) / (per_example * examples)))
         return (proposals if proposals * chains >= least else 0), examples
@@ -256,13 +263,13 @@ class Auditor:
         chains = self._sampler.settings.chains
         of_chains = [Balance(*(column[seen.chain == chain] for column in terms)) for chain in range(chains)]
         beta, error = np.array([one.slope() for one in of_chains]).T
-        return Terms(beta, error, np.array([one.weight.sum() for one in of_chains]), evaluations)
+        return Terms(beta, error, np.array([one.weight.sum() for one in of_chains]), evaluations, seen.steps)
 
 
 @single
 def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None, rng: np.random.Generator) -> State:
     """The state with plans within the tolerance, one for every s and kind of move."""
-    plan = sampler.program.acceptance.resolved(sampler.program.population).plan_within
+    plan = sampler.program.acceptance.plan_within
     memory = jax.tree.map(lambda leaf: np.array(leaf), state.acceptance)
     if tolerance is None or not jax.tree.leaves(memory):
         return state
@@ -274,7 +281,7 @@ def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None,
             some = rng.permutation(np.flatnonzero(these))[:PLANNING]
             pick = lambda leaf, some=some: leaf[some]  # noqa: E731
             changed = plan(
-                sampler.program.chunk, jax.tree.map(pick, seen.entries), Looked(*map(pick, seen.looked)), tolerance, rng
+                sampler.program.chunk, jax.tree.map(pick, seen.entries), seen.looked.those(some), tolerance, rng
             )
             for name, value in changed.items():
                 getattr(memory, name)[chains, kind] = value
@@ -284,8 +291,7 @@ def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None,
 @single
 def _acceptances(sampler: Sampler, seen: Look, rng: np.random.Generator) -> Acceptances:
     program = sampler.program
-    test = program.acceptance.resolved(program.population)
-    return acceptances(test, program.chunk, seen.entries, seen.looked, rng)
+    return acceptances(program.acceptance, program.chunk, seen.entries, seen.looked, rng)
 
 
 def _groups(s: np.ndarray) -> list[np.ndarray]:

@@ -17,7 +17,7 @@ class Blocks:
         # Never fewer than would leave some lanes idle throughout. A chain counts its evaluations in 32 bits: no more
         # than surely fit.
         self._least = program.lanes
-        self._most = max(self._least, MAX_EPOCHS // (program.population * program.span))
+        self._most = max(self._least, MAX_EPOCHS // (program.population.most * program.span))
         self.epochs = min(max(256, self._least), self._most)
 
     @contextmanager

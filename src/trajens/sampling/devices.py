@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from trajens.copies import copies_of, counts_by, even_counts
 from trajens.errors import integer
+from trajens.population import Population
 from trajens.precision import single
 from trajens.randomness import Key, fold_in, key_of
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
@@ -25,6 +26,7 @@ from trajens.sampling.sampler import State, advance, init
 from trajens.sampling.settings import Settings
 from trajens.sampling.sizes import initial_sizes
 from trajens.sampling.tally import Tally
+from trajens.subsample import MAX_SIZE
 from trajens.target import Target
 
 
@@ -116,7 +118,7 @@ class Sampler:
         begin = state.epoch
         stop = begin + integer("epochs", epochs, 0, "one epoch is one proposal", MAX_EPOCHS - begin)
         # A chain counts its evaluations in 32 bits: no more in a call than surely fit.
-        most = MAX_EPOCHS // (self.program.population * self.program.span)
+        most = MAX_EPOCHS // (self.program.population.most * self.program.span)
         state, tally = self.advance_to(state, min(stop, begin + most))
         for epoch in range(begin + most, stop, most):
             state, more = self.advance_to(state, min(stop, epoch + most))
@@ -143,10 +145,10 @@ class Sampler:
     @single
     def measure_at(self, state: State, epoch: int, examples: int | None = None) -> Measurement:
         """The same at a known epoch, which says what examples are drawn."""
-        size = self.program.size
+        population = self.program.examples
         if examples is None:
-            examples = examples_per_measurement(size, self.program.tau)
-        examples = integer("examples", examples, 1, "leave it out for the usual number", size)
+            examples = examples_per_measurement(population.size, self.program.tau)
+        examples = integer("examples", examples, 1, "leave it out for the usual number", _countable(population))
         observe = tuple(self.settings.observe.items())
         measured = _measure(self.program, self._mesh, self._inputs, state, np.int32(epoch), examples, observe)
         here: Measurement = jax.tree.map(np.asarray, measured)
@@ -156,9 +158,9 @@ class Sampler:
     @single
     def look_at(self, state: State, epoch: int, proposals: int, examples: int) -> Proposed:
         """Proposals as `advance` would make them and their loss differences, for an audit; nothing is changed."""
-        size = self.program.population
+        most = _countable(self.program.population)
         proposals = integer("proposals", proposals, 1, "try 256 in all chains together")
-        examples = integer("examples", examples, 2, "leave it out for the usual number", size)
+        examples = integer("examples", examples, 2, "leave it out for the usual number", most)
         found = _look_at(self.program, self._mesh, self._inputs, state, np.int32(epoch), proposals, examples)
         here: Proposed = jax.tree.map(np.asarray, found)
         return here
@@ -168,7 +170,7 @@ class Sampler:
         """The loss of every example (N,), averaged over `models` models, an even number, from all over the paths."""
         paths = np.asarray(state.path).reshape(-1, state.path.shape[-1])
         some = paths[np.linspace(0, len(paths) - 1, models).round().astype(int)]
-        return np.asarray(_losses_of_examples(self.program.loss, self._inputs.data, some, self.program.size))
+        return np.asarray(_losses_of_examples(self.program.loss, self._inputs.data, some, self.program.examples.most))
 
     def with_share(self, state: State, share: float) -> State:
         """A state whose tuned moves change so large a share of a model."""
@@ -186,8 +188,13 @@ def first_adapted(target: Target, settings: Settings) -> Adapted:
     counts = None
     if settings.scores is not None:
         is_given = not isinstance(settings.scores, str)
-        counts = counts_by(np.asarray(settings.scores)) if is_given else even_counts(target.problem.size)
+        counts = counts_by(np.asarray(settings.scores)) if is_given else even_counts(target.problem.population.most)
     return Adapted(settings.burn_in, 1.0, counts)
+
+
+def _countable(population: Population) -> int:
+    """The most examples that can be asked for."""
+    return int(min(population.size, MAX_SIZE))
 
 
 _losses_of_examples = jax.jit(losses_of_examples, static_argnums=(0, 3))

@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.losses import Loss, losses_of_pairs
+from trajens.population import Population
 from trajens.precision import single
 from trajens.problem import Problem
 from trajens.randomness import Key, Purpose, fold_in, normal, words
-from trajens.subsample import permute
 
 _MEMORY, _SQUARES, _TINY = 0.9, 0.999, 1e-8
 """beta_1, beta_2 and epsilon of Adam."""
@@ -102,8 +102,8 @@ def evolved(
 ) -> Evolving:
     """Strategies after so many generations in all, one independent of the others per chain."""
     now = begin
-    examples = min(how.examples, problem.size)
-    compiled: Any = (problem.loss, problem.size, how.pairs, examples)
+    examples = min(how.examples, problem.population.most)
+    compiled: Any = (problem.loss, problem.population, how.pairs, examples)
     while now.done < generations:
         span = np.array([now.done, min(now.done + _GENERATIONS, generations), generations], np.int32)
         means, loss = _generations(*compiled, problem.data, key, _Means(*map(jnp.asarray, now[1:])), span, _course(how))
@@ -120,7 +120,7 @@ def _course(how: Evolution) -> np.ndarray:
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _generations(
     loss: Loss,
-    size: int,
+    population: Population,
     pairs: int,
     examples: int,
     data: Any,
@@ -140,7 +140,8 @@ def _generations(
         of_now = fold_in(key, jnp.broadcast_to(number, (chains,)))
         noise = normal(words(of_now, Purpose.START, pairs * dim)).reshape(chains, pairs, dim)
         word = words(of_now, Purpose.BATCH, 2)
-        batch = permute(Key(word[:, 0], word[:, 1]), jnp.broadcast_to(jnp.arange(examples), (chains, examples)), size)
+        positions = jnp.broadcast_to(jnp.arange(examples), (chains, examples))
+        batch = population.draw(Key(word[:, 0], word[:, 1]), positions)
         both = jnp.stack([model[:, None] + spread * noise, model[:, None] - spread * noise], axis=2)
         losses = losses_of_pairs(
             loss,

@@ -12,6 +12,7 @@ tau / m accepted moves, then takes tau s^2 v / (rho^2 a) pairs whatever m is, a 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from trajens.sampling.sizes import share_renewed
 
 _ACCEPTED = 0.23
 """2 Phi(-rho/2) at the rho of `RHO_LARGEST`."""
-_SMALL, _PROPOSALS, _EXAMPLES = 0.03, 256, 1024
+_SMALL, _PROPOSALS, _EXAMPLES, _FEWEST = 0.03, 256, 1024, 64
 _TINY = 1e-20
 
 
@@ -49,14 +50,16 @@ class Slopes(NamedTuple):
         return min(1.0, RHO_LARGEST**2 * chunk / (s**2 * self.between_examples))
 
 
-def slopes(sampler: Sampler, state: State) -> Slopes:
-    """Found by proposals of a small size, or of their own where they are not tuned."""
+def slopes(sampler: Sampler, state: State, pairs: float = math.inf) -> Slopes:
+    """Found by proposals of a small size, or of their own where they are not tuned, for about `pairs` losses."""
     program, chains = sampler.program, sampler.settings.chains
     if program.is_tuned:
         state = sampler.with_share(state, _SMALL)
     share = share_renewed(state.sizes, program.move, state.path.shape[-1])
-    examples = min(_EXAMPLES, program.population)
-    seen = sampler.look_at(state, 0, -(-_PROPOSALS // chains), examples)
+    # A budget that is small leaves fewer examples, and then fewer proposals.
+    examples = int(min(_EXAMPLES, program.population.size, max(pairs / _PROPOSALS, _FEWEST)))
+    proposals = int(min(_PROPOSALS, max(pairs / examples, _FEWEST)))
+    seen = sampler.look_at(state, 0, -(-proposals // chains), examples)
     differences = np.asarray(seen.differences, np.float64).reshape(-1, examples)
     differences = differences[np.isfinite(differences).all(1)]
     if len(differences) < 2:

@@ -12,6 +12,7 @@ import numpy as np
 
 from trajens.errors import require
 from trajens.losses import Loss, losses_of_pairs
+from trajens.population import Population
 from trajens.sampling import measure, proposals
 from trajens.sampling.intermediates import bytes_held
 from trajens.sampling.recording import NAMES
@@ -42,15 +43,22 @@ def bytes_at_work(target: Target, settings: Settings) -> int:
     """The most that sampling, measuring or an audit holds besides data and paths: proposals, losses on their way."""
     problem, program, chains = target.problem, settings.program(target), settings.chains
     shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(problem.data))
-    like = _Like(problem.loss, jax.tree.structure(problem.data), shapes, problem.dim, settings.devices[0].platform)
+    like = _Like(
+        problem.loss,
+        jax.tree.structure(problem.data),
+        shapes,
+        problem.dim,
+        settings.devices[0].platform,
+        program.examples,
+    )
     models = chains * program.lanes * program.span
-    together = min(program.population, program.chunk * program.chunks)
+    together = min(program.population.most, program.chunk * program.chunks)
     sampling = _PROPOSALS * models * problem.dim * _FLOAT + chains * program.lanes * like.bytes_of_losses(together)
-    measuring = chains * -(-target.tau // 2) * like.bytes_of_losses(min(problem.size, measure.CHUNK))
+    measuring = chains * -(-target.tau // 2) * like.bytes_of_losses(int(min(problem.size, measure.CHUNK)))
     if program.acceptance.takes_all_data:
         return max(sampling, measuring)
     looked_at = chains * proposals.proposals_at_once(program, chains, -(-proposals.PLANNING // chains)) * program.span
-    examples = min(program.population, proposals.CHUNK)
+    examples = min(program.population.most, proposals.CHUNK)
     auditing = looked_at * (_PROPOSALS * problem.dim * _FLOAT + like.bytes_of_losses(examples))
     return max(sampling, measuring, auditing)
 
@@ -63,6 +71,7 @@ class _Like(NamedTuple):
     shapes: tuple[Any, ...]
     dim: int
     platform: str
+    population: Population
 
     def bytes_of_losses(self, examples: int) -> int:
         """Held while the losses of a pair of models on so many examples are computed."""
@@ -73,10 +82,13 @@ class _Like(NamedTuple):
 def _bytes_of_losses(like: _Like, examples: int) -> int:
     one = jax.ShapeDtypeStruct
     data = jax.tree.unflatten(like.tree, [one(*leaf) for leaf in like.shapes])
-    pair, indices = one((1, 2, like.dim), jnp.float32), one((1, examples), jnp.int32)
+    pair, members = (
+        one((1, 2, like.dim), jnp.float32),
+        jax.eval_shape(like.population.at, one((1, examples), jnp.int32)),
+    )
     platform = "cuda" if like.platform == "gpu" else like.platform
     losses = partial(losses_of_pairs, like.loss)
-    return bytes_held(losses, data, pair, indices, one((1,), bool), platform=platform)
+    return bytes_held(losses, data, pair, members, one((1,), bool), platform=platform)
 
 
 def _bytes_of_path(chains: int, tau: int, dim: int) -> int:

@@ -15,6 +15,9 @@ from trajens.precision import as_single
 from trajens.randomness import Key, Purpose, normal, words
 from trajens.target import Target
 
+_CHECKED = 256
+"""Examples on which the loss of a start must be finite."""
+
 
 def initial_paths(target: Target, key: Key, initial: Any = None) -> np.ndarray:
     """Paths (chains, tau, dim) to start from, checked to be finite and to have a finite loss.
@@ -71,8 +74,9 @@ def _check_losses(target: Target, path: np.ndarray) -> None:
     problem = target.problem
     models = path[:8].reshape(-1, path.shape[-1])[:64]
     pairs = np.concatenate([models, models[: len(models) % 2]]).reshape(-1, 2, path.shape[-1])
-    some = np.tile(np.arange(min(problem.size, 256), dtype=np.int32), (len(pairs), 1))
-    losses = np.asarray(compiled_losses_of_pairs(problem.loss, problem.data, pairs, some, np.ones(len(pairs), bool)))
+    some = np.asarray(problem.population.at(np.arange(min(problem.population.most, _CHECKED), dtype=np.int32)))
+    members = np.repeat(some[None], len(pairs), axis=0)
+    losses = np.asarray(compiled_losses_of_pairs(problem.loss, problem.data, pairs, members, np.ones(len(pairs), bool)))
     bad = int((~np.isfinite(losses)).sum())
     require(
         bad == 0,

@@ -1,4 +1,4 @@
-"""Measuring the loss of a path honestly: on the full data set, or on fresh examples.
+"""Measuring the loss of a path honestly: on the full data set, or on fresh examples, as always those of a stream.
 
 The minibatch that decided a step was selected by that decision, and the loss on it is low by about 0.14 / s; a batch
 that grew until its estimated noise was small was selected twice, and is lower still.
@@ -15,11 +15,10 @@ import jax
 import jax.numpy as jnp
 
 from trajens.acceptance.moments import merge, moments_of, no_moments
-from trajens.losses import Loss, losses_of_pairs
+from trajens.losses import Loss, counted_losses_of_pairs, losses_of_pairs
 from trajens.randomness import Key, Purpose, fold_in, words
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.sampler import State
-from trajens.subsample import permute
 
 CHUNK = 256
 """Examples that a path is measured on together."""
@@ -29,21 +28,25 @@ _SHARE = 0.1
 
 
 class Measurement(NamedTuple):
-    """Per chain: mean loss per model, its standard error from using few examples, RMS weight, records of one's own."""
+    """Per chain: mean loss per model, its standard error from using few examples, RMS weight, records of one's own.
+
+    `steps` are those that the losses took, where they count some.
+    """
 
     loss: jax.Array
     loss_error: jax.Array
     weight_rms: jax.Array
     observed: dict[str, jax.Array]
+    steps: jax.Array
 
 
-def examples_per_measurement(size: int, tau: int, evaluations: float = math.inf) -> int:
+def examples_per_measurement(size: int | float, tau: int, evaluations: float = math.inf) -> int:
     """How many examples a record may cost, given the evaluations of a chain since the one before.
 
     All data where that is little; else as many as keep measuring at a tenth of what sampling took, in powers of two,
     at least 64 and at most 4096 (or all of up to 8192). Two models share a pair, so a path costs tau / 2 for each.
     """
-    most = size if size <= _MANY else _MOST
+    most = int(size) if size <= _MANY else _MOST
     affordable = _SHARE * evaluations / (tau / 2)
     if size <= _FEW or affordable >= most:
         return most
@@ -60,7 +63,7 @@ def measure(
 ) -> Measurement:
     """Loss of every chain's path on `examples` examples drawn afresh for this epoch, and numbers of one's own."""
     chains, tau, dim = state.path.shape
-    size = program.size
+    population = program.examples
     # Two models share a pair, as in the sampler, so that a kernel for pairs serves here too.
     models = jnp.concatenate([state.path, state.path[:, : tau % 2]], axis=1).reshape(chains, -1, 2, dim)
     pairs = models.shape[1]
@@ -68,25 +71,31 @@ def measure(
     key = Key(pair[:, 0], pair[:, 1])
     m = min(CHUNK, examples)
 
-    def take(moments, start):  # type: ignore[no-untyped-def]
+    def take(carried, start):  # type: ignore[no-untyped-def]
+        moments, so_far = carried
         positions = start + jnp.arange(m)
         is_valid = jnp.broadcast_to(positions < examples, (chains, m))
         positions = jnp.broadcast_to(jnp.minimum(positions, examples - 1), (chains, m))
-        indices = positions if examples == size else permute(key, positions, size)
-        losses = losses_of_pairs(
+        members = population.at(positions) if examples == population.size else population.draw(key, positions)
+        losses, steps = counted_losses_of_pairs(
             program.loss,
             inputs.data,
             models.reshape(-1, 2, dim),
-            jnp.repeat(indices, pairs, axis=0),
+            jnp.repeat(members, pairs, axis=0),
             jnp.ones(chains * pairs, bool),
         )
         per_example = losses.reshape(chains, 2 * pairs, m)[:, :tau].mean(1)
-        return merge(moments, moments_of(per_example, is_valid)), None
+        if program.counts_steps:
+            so_far = so_far + steps.reshape(chains, pairs).sum(1, dtype=jnp.uint32)
+        return (merge(moments, moments_of(per_example, is_valid)), so_far), None
 
-    moments, _ = jax.lax.scan(take, no_moments((chains,)), jnp.arange(0, examples, m))
-    error = jnp.sqrt(moments.variance / examples * (1.0 - examples / size))
+    begin = no_moments((chains,)), jnp.zeros(chains, jnp.uint32)
+    (moments, steps), _ = jax.lax.scan(take, begin, jnp.arange(0, examples, m))
+    # One factor: what a compiler makes of several quotients differs by one bit between device counts.
+    factor = (1.0 - examples / population.size) / (examples * max(examples - 1, 1))
+    error = jnp.sqrt(moments.m2 * factor)
     observed = {name: jax.vmap(lambda path, f=f: jnp.asarray(f(path)))(state.path) for name, f in observe}
-    return Measurement(moments.mean, error, jnp.sqrt((state.path**2).mean((1, 2))), observed)
+    return Measurement(moments.mean, error, jnp.sqrt((state.path**2).mean((1, 2))), observed, steps)
 
 
 def losses_of_examples(loss: Loss, data: Any, models: jax.Array, size: int) -> jax.Array:

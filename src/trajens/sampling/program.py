@@ -9,8 +9,9 @@ import jax
 
 from trajens.acceptance.base import AcceptanceTest
 from trajens.copies import Copies
-from trajens.losses import Loss, losses_of_pairs
+from trajens.losses import CountingLoss, Loss, counted_losses_of_pairs
 from trajens.moves.base import Proposer
+from trajens.population import Finite, Population
 from trajens.scan import Scan, num_lanes
 from trajens.schedule import Schedule
 from trajens.target import PathLaw
@@ -21,7 +22,7 @@ class Program:
     """All that is compiled in; two runs with equal programs and shapes share one compilation."""
 
     loss: Loss
-    size: int
+    examples: Population
     tau: int
     move: Proposer
     acceptance: AcceptanceTest
@@ -47,23 +48,28 @@ class Program:
         return self.move.span(self.tau)
 
     @property
-    def population(self) -> int:
-        """What batches are drawn from: the data, or M copies of them."""
-        return self.size * self.copies
+    def counts_steps(self) -> bool:
+        """Whether the examples of the loss cost steps of their own, which are then counted."""
+        return isinstance(self.loss, CountingLoss)
+
+    @property
+    def population(self) -> Population:
+        """What batches are drawn from: the examples, or M copies of them."""
+        return self.examples if self.copies == 1 else Finite(self.examples.most * self.copies)
 
     @property
     def chunk(self) -> int:
         """Examples a batch grows by."""
-        return self.acceptance.chunk_size(self.population)
+        return self.acceptance.chunk_size(self.population.most)
 
     @property
     def chunks(self) -> int:
         """Chunks per iteration and lane; one where a proposal takes several iterations for its models."""
-        return min(self.ahead, -(-self.population // self.chunk)) if self.span == 1 else 1
+        return min(self.ahead, -(-self.population.most // self.chunk)) if self.span == 1 else 1
 
 
 class Inputs(NamedTuple):
-    """Numbers of a run that are not compiled in.
+    """Numbers of a run that are not compiled in; `data` are empty for a stream.
 
     `s` has one entry per chain; tests learn before `learn_until`, and moves are tuned before `tune_until`.
     """
@@ -75,9 +81,12 @@ class Inputs(NamedTuple):
     tune_until: jax.Array
     copies: Copies | None = None
 
-    def losses(self, loss: Loss, pairs: jax.Array, members: jax.Array, is_active: jax.Array) -> jax.Array:
-        """Losses (lanes, 2, m) of pairs of models on `members` (lanes, m) of the population."""
+    def losses(
+        self, loss: Loss, pairs: jax.Array, members: jax.Array, is_active: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Losses (lanes, 2, m) of pairs of models on `members` (lanes, m, ...) of the population, and their steps."""
         if self.copies is None:
-            return losses_of_pairs(loss, self.data, pairs, members, is_active)
+            return counted_losses_of_pairs(loss, self.data, pairs, members, is_active)
         examples = self.copies.example[members]
-        return losses_of_pairs(loss, self.data, pairs, examples, is_active) * self.copies.factor[examples][:, None]
+        losses, steps = counted_losses_of_pairs(loss, self.data, pairs, examples, is_active)
+        return losses * self.copies.factor[examples][:, None], steps

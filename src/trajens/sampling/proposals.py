@@ -16,7 +16,6 @@ from trajens.randomness import Key, Purpose, below, fold_in, words
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.sampler import State, proposer
 from trajens.scan import site_of_lane
-from trajens.subsample import permute
 
 PLANNING = 1024
 """Proposals of all chains together that are looked at before plans are made."""
@@ -30,7 +29,8 @@ _FEW = 16
 class Proposed(NamedTuple):
     """Proposals (chains, k, ...) that were looked at, as an `Evidence` knows them.
 
-    `differences` (chains, k, examples) are l_i' - l_i, summed over the models that change.
+    `differences` (chains, k, examples) are l_i' - l_i, summed over the models that change; `steps` (chains, parts) are
+    those that the losses took, where they count some.
     """
 
     site: Site
@@ -38,6 +38,7 @@ class Proposed(NamedTuple):
     log_ratio: jax.Array
     distance: jax.Array
     differences: jax.Array
+    steps: jax.Array
 
 
 def propose_and_look(
@@ -63,8 +64,9 @@ def propose_and_look(
 
     found = jax.lax.map(group, order)
     flat = lambda leaf: jnp.moveaxis(leaf, 0, 1).reshape(chains, -1, *leaf.shape[3:])[:, :proposals]  # noqa: E731
-    looked: Proposed = jax.tree.map(flat, found)
-    return looked
+    looked: Proposed = jax.tree.map(flat, found._replace(steps=()))
+    # Steps of what is dropped were taken too.
+    return looked._replace(steps=jnp.moveaxis(found.steps, 0, 1).reshape(chains, -1))
 
 
 def proposals_at_once(program: Program, chains: int, proposals: int) -> int:
@@ -90,18 +92,20 @@ def _look_at_group(program: Program, inputs: Inputs, state: State, key: Key, s: 
     word = words(key, Purpose.BATCH, 2)
     order, m = Key(word[..., 0], word[..., 1]), min(CHUNK, examples)
 
-    def look(start: jax.Array) -> jax.Array:
-        positions = jnp.broadcast_to(jnp.minimum(start + jnp.arange(m), program.population - 1), (chains, proposals, m))
+    def look(start: jax.Array) -> tuple[jax.Array, jax.Array]:
+        positions = jnp.broadcast_to(start + jnp.arange(m), (chains, proposals, m))
         # In an order of its own for every proposal, also of all data: then their batches are independent.
-        indices = permute(order, positions, program.population)
-        flat = jnp.repeat(indices.reshape(-1, m), program.span, axis=0)
-        losses = inputs.losses(program.loss, pairs, flat, is_changed.reshape(-1))
+        members = program.population.draw(order, positions)
+        flat = jnp.repeat(members.reshape(-1, *members.shape[2:]), program.span, axis=0)
+        losses, steps = inputs.losses(program.loss, pairs, flat, is_changed.reshape(-1))
         per_row = (losses[:, 1] - losses[:, 0]).reshape(chains, proposals, program.span, m)
-        return jnp.where(is_changed[..., None], per_row, 0.0).sum(2)
+        of_chains = steps.reshape(chains, -1).sum(1, dtype=jnp.uint32)
+        return jnp.where(is_changed[..., None], per_row, 0.0).sum(2), of_chains
 
-    found = jax.lax.map(look, jnp.arange(0, examples, m))
+    found, steps = jax.lax.map(look, jnp.arange(0, examples, m))
     differences = jnp.moveaxis(found, 0, 2).reshape(chains, proposals, -1)[..., :examples]
-    return Proposed(site, jnp.broadcast_to(s[:, None], (chains, proposals)), proposal.log_ratio, moved, differences)
+    s = jnp.broadcast_to(s[:, None], (chains, proposals))
+    return Proposed(site, s, proposal.log_ratio, moved, differences, steps.T)
 
 
 def _site(program: Program, key: Key) -> Site:

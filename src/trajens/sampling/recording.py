@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajens.acceptance import Reason
-from trajens.records import Records
+from trajens.records import STEPS, Records
 from trajens.sampling.measure import Measurement
-from trajens.sampling.tally import Tally
+from trajens.sampling.tally import Tally, whole_steps
 
 REASONS = tuple(reason.label for reason in Reason)
 """Columns that count decisions by their reason."""
@@ -32,25 +32,31 @@ NAMES = (
     "weight_rms",
     "move_size",
     *REASONS,
+    *STEPS,
 )
-"""Columns of all records, in their order; those of one's own follow."""
+"""Columns of all records, in their order; those of one's own follow.
+
+The last reason and steps are there only where they can be other than 0.
+"""
 
 
 class Terms(NamedTuple):
-    """An audit of every chain: its error of s, its standard error and weight, and the evaluations it took of each."""
+    """An audit of every chain: its error of s, its standard error and weight, the evaluations of each, and steps."""
 
     tilt_error: np.ndarray
     tilt_stderr: np.ndarray
     tilt_weight: np.ndarray
     evaluations: int
+    steps: np.ndarray
 
 
 class Used(NamedTuple):
-    """Examples times models evaluated so far, per chain: to decide, to measure, and to audit."""
+    """Examples times models evaluated so far, per chain: to decide, to measure, and to audit; and steps, likewise."""
 
     data: Any = 0
     measured: Any = 0
     audited: Any = 0
+    steps: tuple[Any, Any, Any] = (0, 0, 0)
 
 
 def total(tallies: list[Tally]) -> Tally:
@@ -67,6 +73,7 @@ def total(tallies: list[Tally]) -> Tally:
         add(lambda t: t.evaluations),
         add(lambda t: t.loss_deciding),
         add(lambda t: t.reasons),
+        add(lambda t: t.steps),
     )
 
 
@@ -79,6 +86,8 @@ def record(
     evaluations: int,
     audited: Terms | None,
     used: Used,
+    is_capped: bool = False,
+    counts_steps: bool = False,
 ) -> Records:
     """The record at the epoch `mark` as arrays (chains, 1).
 
@@ -96,11 +105,14 @@ def record(
         The audit at this epoch, if there was one.
     used : Used
         Evaluations before the record.
+    is_capped : bool
+        Whether decisions may be cut off, as those on a stream may.
+    counts_steps : bool
+        Whether the loss counts its steps.
     """
     proposals = np.asarray(tally.proposals)
     chains = len(proposals)
-    is_sound = np.arange(len(Reason)) < Reason.NOT_FINITE
-    sound = tally.reasons[:, is_sound].sum(1)
+    sound = proposals - tally.reasons[:, [Reason.NOT_FINITE, Reason.CURRENT_NOT_FINITE]].sum(1)
     columns = {
         "epoch": np.full(chains, mark),
         "s": s,
@@ -117,9 +129,20 @@ def record(
         "tilt_weight": np.zeros(chains) if audited is None else audited.tilt_weight,
         "weight_rms": measured.weight_rms,
         "move_size": sizes,
-        **{reason.label: tally.reasons[:, reason] for reason in Reason},
+        **{reason.label: tally.reasons[:, reason] for reason in Reason if is_capped or reason != Reason.CAPPED},
+        **(_steps(tally, measured, audited, used) if counts_steps else {}),
         **measured.observed,
     }
     # In 64 bits a record reads back from text as the same number.
     wide = {"f": np.float64, "i": np.int64, "u": np.int64, "b": np.int64}
     return {name: np.asarray(v, wide[np.asarray(v).dtype.kind])[:, None] for name, v in columns.items()}
+
+
+def _steps(tally: Tally, measured: Measurement, audited: Terms | None, used: Used) -> Records:
+    """Steps so far."""
+    decided, seen = whole_steps(tally.steps), np.asarray(measured.steps, np.int64)
+    looked = np.zeros_like(decided) if audited is None else audited.steps
+    return {
+        name: np.asarray(now + before)
+        for name, now, before in zip(STEPS, (decided, seen, looked), used.steps, strict=True)
+    }

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from trajens.acceptance.base import Evidence, Past, Verdict
+from trajens.acceptance.base import Evidence, Past, Reason, Verdict
 from trajens.acceptance.moments import Moments
 from trajens.acceptance.not_finite import refuse_what_is_not_finite
 from trajens.moves.base import Proposal, Site
@@ -30,7 +30,6 @@ from trajens.sampling.program import Inputs, Program
 from trajens.sampling.sizes import initial_sizes
 from trajens.sampling.tally import Tally, empty_tally
 from trajens.scan import site_of_lane
-from trajens.subsample import permute
 
 
 class State(NamedTuple):
@@ -51,7 +50,7 @@ class State(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What each lane does next; fields are (chains, lanes, ...), `indices` those of the next chunks of its batch."""
+    """What each lane does next; fields are (chains, lanes, ...), `members` those of the next chunks of its batch."""
 
     key: Key
     site: Site
@@ -59,7 +58,7 @@ class _Task(NamedTuple):
     is_active: jax.Array
     exists: jax.Array
     proposal: Proposal
-    indices: jax.Array
+    members: jax.Array
 
 
 class _Work(NamedTuple):
@@ -109,13 +108,13 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
     state, lanes, task, _ = work
     old = jnp.take_along_axis(state.path, (task.site.first + lanes.row)[..., None], axis=1)
     new = jnp.take_along_axis(task.proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
-    losses, is_valid = _evaluate(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
+    losses, is_valid, steps = _evaluate(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
     lanes, verdict = _look(program, inputs, state, task, lanes, losses, is_valid, new)
     is_decided = task.is_active & verdict.is_decided
     is_accepted = is_decided & verdict.is_accepted
 
     changed = task.site.stop - task.site.first
-    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.seen, changed, lanes.losses)
+    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.seen, changed, lanes.losses, steps)
     path = jax.vmap(_apply)(state.path, task.proposal.models, task.site, is_accepted)
     may_learn = is_decided & (task.epoch < inputs.learn_until) & jnp.isfinite(lanes.moments.variance)
     acceptance = _learn(program, inputs, state.acceptance, task, lanes, may_learn)
@@ -151,12 +150,13 @@ def _assign(program: Program, inputs: Inputs, state: State, lanes: Lanes, stop: 
 
     propose = proposer(program, inputs)
     proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0, None)))(key, state.path, site, state.sizes)
-    # Only the last chunks can reach beyond the data; what does is not counted.
-    indices = jnp.minimum(_positions(program, lanes), program.population - 1)
-    if not program.acceptance.takes_all_data:
+    positions = _positions(program, lanes)
+    if program.acceptance.takes_all_data:
+        members = program.population.at(positions)
+    else:
         pair = words(key, Purpose.BATCH, 2)
-        indices = permute(Key(pair[..., 0], pair[..., 1]), indices, program.population)
-    return _Task(key, site, epoch, is_active, exists, proposal, indices)
+        members = program.population.draw(Key(pair[..., 0], pair[..., 1]), positions)
+    return _Task(key, site, epoch, is_active, exists, proposal, members)
 
 
 def proposer(program: Program, inputs: Inputs) -> Callable[..., Proposal]:
@@ -172,15 +172,16 @@ def proposer(program: Program, inputs: Inputs) -> Callable[..., Proposal]:
 
 def _evaluate(
     program: Program, inputs: Inputs, task: _Task, lanes: Lanes, pair: jax.Array
-) -> tuple[jax.Array, jax.Array | None]:
-    """Losses (chains, lanes, 2, chunks, m) of both models on the next chunks, and which of the examples exist."""
+) -> tuple[jax.Array, jax.Array | None, jax.Array]:
+    """Losses (chains, lanes, 2, chunks, m) of both models on the next chunks, which count, and the steps of chains."""
     flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
-    losses = inputs.losses(program.loss, flat(pair), flat(task.indices), flat(task.is_active))
-    shape, parts = task.indices.shape[:2], (program.chunks, program.chunk)
+    losses, steps = inputs.losses(program.loss, flat(pair), flat(task.members), flat(task.is_active))
+    shape, parts = task.members.shape[:2], (program.chunks, program.chunk)
     is_valid = None
-    if program.population % program.chunk:
-        is_valid = (_positions(program, lanes) < program.population).reshape(*shape, *parts)
-    return losses.reshape(*shape, 2, *parts), is_valid
+    if program.population.most % program.chunk:
+        is_valid = (_positions(program, lanes) < program.population.most).reshape(*shape, *parts)
+    of_chains = jnp.where(task.is_active, steps.reshape(shape), 0).sum(1, dtype=jnp.uint32)
+    return losses.reshape(*shape, 2, *parts), is_valid, of_chains
 
 
 def _positions(program: Program, lanes: Lanes) -> jax.Array:
@@ -220,8 +221,11 @@ def _judge(program: Program, inputs: Inputs, state: State, task: _Task, lanes: L
     def one(evidence: Evidence, entry: Any, words: jax.Array) -> Verdict:
         verdict = test.decide(entry, evidence, words)
         # There is nothing more to wait for.
-        is_decided = verdict.is_decided | evidence.is_complete
-        return verdict._replace(is_decided=is_decided, is_passed=jnp.broadcast_to(verdict.is_passed, is_decided.shape))
+        is_decided = verdict.is_decided | evidence.is_exhausted
+        is_passed, reason = jnp.broadcast_to(verdict.is_passed, is_decided.shape), verdict.reason
+        if evidence.limit is not None:
+            reason = jnp.where(verdict.is_decided, reason, Reason.CAPPED).astype(jnp.int32)
+        return verdict._replace(is_decided=is_decided, is_passed=is_passed, reason=reason)
 
     entries = entries_at(view_of(test, state.acceptance, len(state.path)), task.site)
     random_words = words(task.key, Purpose.TEST, test.num_words)
@@ -233,6 +237,7 @@ def _per_evidence(
     program: Program, inputs: Inputs, task: _Task, lanes: Lanes, function: Callable[..., Any]
 ) -> Callable[..., Any]:
     """A function of `Evidence` and more for every lane, given the evidence of its pending proposal."""
+    population = program.population
     s = jnp.broadcast_to(inputs.s[:, None], task.epoch.shape)
     if program.schedule is not None:
         s = s * _per_lane(program.schedule)(task.epoch)
@@ -245,7 +250,7 @@ def _per_evidence(
         stage: jax.Array,
         *more: Any,
     ) -> Any:
-        return function(Evidence(moments, s, log_ratio, program.population, past, stage), *more)
+        return function(Evidence(moments, s, log_ratio, population.size, past, stage, population.limit), *more)
 
     own = lanes.moments, s, task.proposal.log_ratio, lanes.past, lanes.stage
     return lambda *more: _per_lane(one)(*own, *more)

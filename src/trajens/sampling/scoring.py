@@ -20,7 +20,7 @@ def rescored(sampler: Sampler, state: State, adapted: Adapted, used: float) -> t
 
     `used` is what was evaluated per chain so far. Each look at all examples takes no more than a fiftieth of it.
     """
-    chains, size = sampler.settings.chains, sampler.program.size
+    chains, size = sampler.settings.chains, sampler.program.examples.most
     models = 2 * min(int(_SHARE * used * chains / (2 * size)), _MOST // 2)
     if models == 0:
         return adapted, 0

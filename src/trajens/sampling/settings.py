@@ -99,7 +99,13 @@ class Settings:
         self.move.check(target.tau)
         for _, move in self.move.components:
             check_places(move, scan, target.tau)
-        self.acceptance.chunk_size(target.problem.size)
+        examples = target.problem.population
+        require(
+            examples.limit is None or not self.acceptance.takes_all_data,
+            f"acceptance must be a test on minibatches for a stream, which has no end, got {self.acceptance!r}; try "
+            "Penalty().",
+        )
+        self.acceptance.chunk_size(examples.most)
         scores = self._checked_scores(target)
         chains = integer("chains", self.chains, 1, "use 1 or more independent chains")
         target.s_of_chains(chains)
@@ -120,9 +126,14 @@ class Settings:
         )
 
     def _checked_scores(self, target: Target) -> str | np.ndarray | None:
-        scores, size = self.scores, target.problem.size
+        scores, size = self.scores, target.problem.population.most
         if scores is None:
             return None
+        require(
+            target.problem.population.limit is None,
+            "scores must be left out for a stream, whose examples are all fresh and known by nothing, got some; "
+            "leave them out.",
+        )
         require(
             not self.acceptance.takes_all_data,
             f"scores must be left out for a test that takes all data, got {self.acceptance!r}; try Penalty().",
@@ -149,18 +160,18 @@ class Settings:
 
     def program(self, target: Target) -> Program:
         """All that is compiled in, for settings that are `checked`."""
-        problem = target.problem
+        problem, copies = target.problem, 1 if self.scores is None else COPIES
         assert isinstance(self.scan, Scan)
         return Program(
             problem.loss,
-            problem.size,
+            problem.population,
             target.tau,
             self.move,
-            self.acceptance,
+            self.acceptance.resolved(problem.population.most * copies),
             self.scan,
             target.schedule,
             looks_every(self.devices[0]),
-            1 if self.scores is None else COPIES,
+            copies,
             self.tune and self.move.is_sized,
             self.ahead,
         )

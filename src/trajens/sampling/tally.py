@@ -5,10 +5,11 @@ Averages over iterations would weight a state by how much data its next decision
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from trajens.acceptance.base import Reason
 
@@ -17,7 +18,8 @@ class Tally(NamedTuple):
     """Sums per chain over the decisions of one call of the sampler.
 
     `examples` sums batch sizes; `evaluations` also counts each changed model of a proposal. `loss_deciding` sums
-    the paper's loss: that of the model kept, on the minibatch that decided.
+    the paper's loss: that of the model kept, on the minibatch that decided. `steps` (chains, 2) are those of losses
+    that count some: of both models in every chunk that was evaluated, in two words of 32 bits, the low one first.
     """
 
     proposals: jax.Array
@@ -26,6 +28,7 @@ class Tally(NamedTuple):
     evaluations: jax.Array
     loss_deciding: jax.Array
     reasons: jax.Array
+    steps: jax.Array
 
     def plus(
         self,
@@ -35,8 +38,12 @@ class Tally(NamedTuple):
         batch: jax.Array,
         changed: jax.Array,
         losses: jax.Array,
+        steps: jax.Array,
     ) -> Tally:
-        """Add the lanes (chains, lanes) that were decided; `losses` are sums over the batch, old and new."""
+        """Add the lanes (chains, lanes) that were decided; `losses` are sums over the batch, old and new.
+
+        `steps` (chains,) are those that all lanes took, decided or not.
+        """
         deciding = jnp.where(is_accepted, losses[..., 1], losses[..., 0]) / jnp.maximum(batch * changed, 1)
         is_clean = is_decided & jnp.isfinite(deciding)
         reasons = is_decided[..., None] & (reason[..., None] == jnp.arange(len(Reason)))
@@ -47,10 +54,23 @@ class Tally(NamedTuple):
             self.evaluations + jnp.where(is_decided, batch * changed, 0).sum(1),
             self.loss_deciding + jnp.where(is_clean, deciding, 0.0).sum(1),
             self.reasons + reasons.sum(1, dtype=jnp.int32),
+            _added(self.steps, steps),
         )
 
 
 def empty_tally(chains: int) -> Tally:
     """Nothing counted yet."""
     whole, real = jnp.zeros(chains, jnp.int32), jnp.zeros(chains, jnp.float32)
-    return Tally(whole, whole, whole, whole, real, jnp.zeros((chains, len(Reason)), jnp.int32))
+    steps = jnp.zeros((chains, 2), jnp.uint32)
+    return Tally(whole, whole, whole, whole, real, jnp.zeros((chains, len(Reason)), jnp.int32), steps)
+
+
+def whole_steps(words: Any) -> np.ndarray:
+    """Steps of two words (..., 2) as whole numbers (...) of 64 bits."""
+    low, high = np.moveaxis(np.asarray(words, np.int64), -1, 0)
+    return low + (high << 32)
+
+
+def _added(words: jax.Array, steps: jax.Array) -> jax.Array:
+    low = words[..., 0] + steps
+    return jnp.stack([low, words[..., 1] + (low < steps)], axis=-1)

@@ -41,7 +41,7 @@ def identity_of(target: Target, settings: Settings) -> dict[str, Any]:
         "schedule": _named(target.schedule),
         "prior": target.prior,
         "parameters": problem.dim,
-        "examples": problem.size,
+        **({} if problem.population.limit else {"examples": problem.size}),
         "data_checksum": _checksum(problem.data),
         "loss": _named(problem.loss),
         "model": description_of(problem),
@@ -58,6 +58,7 @@ def identity_of(target: Target, settings: Settings) -> dict[str, Any]:
         "scores": _scores(settings.scores),
         "tune": settings.tune or None,
         "course": _named(settings.course),
+        "max_batch": problem.population.limit,
     }
 
 
@@ -124,7 +125,7 @@ def _probed(problem: Problem) -> list[float | None]:
     model = (spread * rng.standard_normal(problem.dim)).astype(np.float32)
     if problem.initial is not None:
         model = model + problem.initial
-    some = np.linspace(0, problem.size - 1, _PROBES).astype(np.int32)[None]
+    some = problem.population.some(_PROBES)[None]
     pair = np.stack([model, model])[None]
     losses = np.asarray(compiled_losses_of_pairs(problem.loss, problem.data, pair, some, np.ones(1, bool)))[0, 0]
     return [float(loss) if np.isfinite(loss) else None for loss in losses]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trajens.records import Records, joined
+from trajens.records import STEPS, Records, joined
 from trajens.sampling.recording import Used
 from trajens.storage.directory import RunDirectory
 from trajens.storage.standing import Standing
@@ -87,8 +87,11 @@ class Logbook:
     def used(self) -> Used:
         """Evaluations up to the last record."""
         last = self.last
-        columns = ("data_used", "data_measured", "data_audited")
-        return Used(self._begun) if last is None else Used(*(last[name][:, -1] for name in columns))
+        if last is None:
+            return Used(self._begun)
+        used, measured, audited = (last[name][:, -1] for name in ("data_used", "data_measured", "data_audited"))
+        decided, seen, looked = (last[name][:, -1] if name in last else 0 for name in STEPS)
+        return Used(used, measured, audited, (decided, seen, looked))
 
     def recorded_after(self, burn_in: int) -> int:
         """Records made after `burn_in`."""

@@ -78,7 +78,7 @@ class Standing:
 
 def unpacked(arrays: Arrays, like: State) -> Standing:
     """What `packed` made arrays of; `like` is a state of the same shapes."""
-    pending = _unpacked(_PENDING, empty_tally(1), arrays) if bool(arrays["is_pending"]) else None
+    pending = _pending(arrays) if bool(arrays["is_pending"]) else None
     return Standing(
         _unpacked(_STATE, like, arrays),
         epoch_of(arrays),
@@ -129,6 +129,16 @@ def burn_in_of(arrays: Arrays) -> int | None:
 def _adapted(arrays: Arrays) -> Adapted:
     tilt, ceiling = (float(arrays.get(name, usual)) for name, usual in (("tilt", 1.0), ("ceiling", math.inf)))
     return Adapted(burn_in_of(arrays) or 0, tilt, arrays.get("counts"), ceiling)
+
+
+def _pending(arrays: Arrays) -> Tally:
+    like = empty_tally(1)
+    # Those of before counted no steps.
+    none = {f"{_PENDING}.steps": np.zeros((len(arrays[f"{_PENDING}.proposals"]), 2), np.int64)}
+    found: Tally = _unpacked(_PENDING, like, {**none, **arrays})
+    # Checkpoints of before may know fewer reasons.
+    more = like.reasons.shape[1] - found.reasons.shape[1]
+    return found._replace(reasons=np.pad(found.reasons, ((0, 0), (0, more))))  # type: ignore[arg-type]
 
 
 def _packed(prefix: str, tree: Any) -> Arrays:
