@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 _BY_HAND = """
-import sys, jax
+import jax
 jax.config.update("jax_num_cpu_devices", {cores})
 from trajens.sweeps import Plan
 from trajens.experiments import Experiment

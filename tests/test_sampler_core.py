@@ -105,7 +105,9 @@ OBSERVE = {
 def test_records_of_ones_own_are_numbers_of_the_paths(run, tmp_path):
     observed = sample(tmp_path / "a", observe=OBSERVE, keep_paths=True)
     np.testing.assert_array_equal(observed.paths, run.paths)
-    assert_same_records({name: observed.records[name] for name in run.records}, run.records)
+    for name, values in run.records.items():
+        # Measured by another program, which may round the last digit otherwise.
+        np.testing.assert_allclose(observed.records[name], values, rtol=1e-5, err_msg=name)
     history = np.asarray(observed.history)
     np.testing.assert_array_equal(observed.records["first"], history[:, :, 0, 0])
     np.testing.assert_array_equal(observed.records["above"], (history > 0).sum((2, 3)))

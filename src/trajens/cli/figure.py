@@ -47,16 +47,15 @@ def figure(
     they are those of a sweep, and the same.
     """
     names = list(FIGURES) if name == "all" else [choice("figure", name, [*FIGURES, "all"])]
-    told: dict[str, Any]
-    told = {"workers": workers, "per_gpu": per_gpu, "dashboard": dashboard, "scheduler": scheduler}
-    told |= {"minutes": minutes, "slurm": slurm}
+    who = "" if engine is None else choice("engine", engine, ENGINES)
+    asked = Asked(who, workers, per_gpu, dashboard, scheduler, minutes, slurm)
     options: dict[str, Any] = {"scale": scale, "seed": whole("seed", seed), "progress": True}
     if engine is None:
-        for option, value in told.items():
+        for option, value in asked._asdict().items():
             require(not value, f"{option} must be left out without an engine, got {value}; add --engine.")
     else:
         leave_gpus()
-        options["sweep"] = Asked(choice("engine", engine, ENGINES), **told).swept
+        options["sweep"] = asked.swept
     use_all_cores()
     console = Console()
     for each in names:

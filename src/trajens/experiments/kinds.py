@@ -48,8 +48,7 @@ def one_of(names: tuple[str, ...]) -> Kind:
 def sizes(name: str, value: Any) -> list[int]:
     """Whole numbers: 32, "64,32" or a list."""
     message = f"{name} must be sizes of layers such as 32 or 64,32, got {value!r}; try 32."
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
-    return [integer(name, as_number(part, message), 1, "try 32") for part in parts]
+    return [integer(name, as_number(part, message), 1, "try 32") for part in _parts(value)]
 
 
 def interval(name: str, value: Any) -> list[float]:
@@ -83,16 +82,14 @@ def tilts(s: Any) -> tuple[list[float], tuple[float, float] | None]:
         require(len(ends) == 2, message)
         first, last = (number("s", as_number(end, message), "try 60:1000", above=0.0) for end in ends)
         return [1.0], (first, last)
-    parts = s.split(",") if isinstance(s, str) else s if isinstance(s, list) else [s]
-    values = [number("s", as_number(part, message), "try 1 to 1000", above=0.0) for part in parts]
+    values = [number("s", as_number(part, message), "try 1 to 1000", above=0.0) for part in _parts(s)]
     require(len(values) > 0, message)
     return values, None
 
 
 def seeds(name: str, value: Any) -> int | list[int]:
     """A whole number, or several as a list or "1,2,3"; chains for each of them."""
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
-    found = [whole(name, part) for part in parts]
+    found = [whole(name, part) for part in _parts(value)]
     require(
         0 < len(found) == len(set(found)),
         f"{name} must be a whole number or several that differ, got {value!r}; try 1 or 1,2,3.",
@@ -118,3 +115,10 @@ def as_number(value: Any, message: str) -> Any:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53
     require(is_number, message)
     return value
+
+
+def _parts(value: Any) -> list[Any]:
+    """What stands between the commas of a text, what is in a list, or the one value."""
+    if isinstance(value, str):
+        return list(value.split(","))
+    return value if isinstance(value, list) else [value]

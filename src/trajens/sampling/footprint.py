@@ -13,6 +13,7 @@ import numpy as np
 from trajens.errors import require
 from trajens.losses import Loss, losses_of_pairs
 from trajens.population import Population
+from trajens.precision import single
 from trajens.sampling import measure, proposals
 from trajens.sampling.intermediates import bytes_held
 from trajens.sampling.recording import NAMES
@@ -79,6 +80,7 @@ class _Like(NamedTuple):
 
 
 @lru_cache(maxsize=64)
+@single
 def _bytes_of_losses(like: _Like, examples: int) -> int:
     one = jax.ShapeDtypeStruct
     data = jax.tree.unflatten(like.tree, [one(*leaf) for leaf in like.shapes])

@@ -17,7 +17,7 @@ from trajens.sweeps.engines import Engine, Pending, engine_named
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import BEAT, WATCHED, Lease, holder
 from trajens.sweeps.plan import Plan
-from trajens.sweeps.state import Outcome, State, kept_outcome, outcome_of
+from trajens.sweeps.state import Outcome, State, outcome_of
 from trajens.sweeps.task import Task
 
 COMPILED = "compiled"
@@ -106,7 +106,7 @@ def sweep(
         names = [run.name for run in planned.runs]
         outcomes = {name: outcome_of(directory, name) for name in names}
         # One that is complete is done with; one that failed is tried again.
-        left = [name for name in names if (kept_outcome(directory, name) or outcomes[name]).state != State.COMPLETE]
+        left = [name for name in names if outcomes[name].state is not State.COMPLETE]
         outcomes |= {name: Outcome(State.WAITING) for name in left}
         if left:
             told: dict[str, Any]
