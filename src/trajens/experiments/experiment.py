@@ -18,6 +18,7 @@ from trajens.experiments.kinds import tilts
 from trajens.experiments.options import EVEN, OF_FILES, PROBLEMS, RENAMED, STARTS, Config
 from trajens.experiments.parts import acceptance_of, move_of
 from trajens.experiments.resolving import agreed, resolve
+from trajens.losses import OF_CLASSES
 from trajens.models import Model
 from trajens.moves import Proposer
 from trajens.moves.base import usual_fraction
@@ -42,7 +43,7 @@ _LINE = Reading("array", Label(), shape=(2,))
 
 
 _OF_DATA = ("problem", "num_data", "data_seed", "noise", "loss", "model", "sizes", *OF_FILES)
-_OF_NETWORKS = (*_OF_DATA, "hidden", "activation")
+_OF_NETWORKS = (*_OF_DATA, "hidden", "activation", "weights")
 
 
 class Experiment:
@@ -124,16 +125,14 @@ class Experiment:
         if config.model == "cnn" or config.sizes is not None:
             return models.described(asdict(config))
         inputs, outputs = int(np.prod(self.data.x.shape[1:])), 1
-        if self.loss == "cross-entropy":
+        if self.loss in OF_CLASSES:
             outputs = len(self.reading.label.classes or ())
             require(
                 outputs >= 2,
                 f"labels must be of 2 or more classes, got {outputs}; use --loss squared to fit numbers.",
             )
-        if config.model == "linear":
-            return models.linear(inputs, outputs)
-        sizes = [inputs, *(config.hidden or []), outputs]
-        return models.described({"model": "mlp", "sizes": sizes, "activation": config.activation})
+        hidden = [] if config.model == "linear" else config.hidden or []
+        return models.described({**asdict(config), "sizes": [inputs, *hidden, outputs]})
 
     @cached_property
     def problem(self) -> Problem:
@@ -148,10 +147,10 @@ class Experiment:
 
     @property
     def loss(self) -> str:
-        """Cross-entropy of classes, the squared error of numbers; which of them labels are, see `classes_of`."""
+        """By default cross-entropy of classes, the squared error of numbers; which of them labels are, see `classes_of`."""
         if self.config.loss is not None:
             return self.config.loss
-        return "squared" if self.reading.label.classes is None else "cross-entropy"
+        return "squared" if self.reading.label.classes is None else OF_CLASSES[0]
 
     @property
     def labels(self) -> str:
