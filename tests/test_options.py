@@ -91,7 +91,7 @@ def test_ways_to_write_s(s, values):
         ({"problem": "mnist", "epochs": 50, "anneal": 10}, "anneal must be left out with a fixed s"),
         ({"problem": "mnist", "prior": "wide"}, "prior must be flat or a standard deviation"),
         ({"problem": "mnist", "hidden": "32"}, "hidden and activation must be left out with --model cnn"),
-        ({"problem": "mnist", "weights": "ternary"}, "weights must be one of real, binary, got 'ternary'"),
+        ({"problem": "mnist", "weights": "ternary"}, "weights must be one of 'real', 'binary', got 'ternary'"),
         ({"problem": "perceptron", "weights": "binary"}, "weights must be left out with perceptron"),
         ({"problem": "perceptron", "loss": "0-1"}, "loss must be left out with perceptron"),
         ({"problem": "mnist", "epochs": 0}, "epochs must be a whole number at least 1"),
