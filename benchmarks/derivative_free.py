@@ -1,14 +1,15 @@
 """Networks without derivatives on MNIST: sampled as they are, and trained by Adam with straight-through estimators.
 
-Four networks 196-32-10, for images averaged over 2 x 2 pixels: binary weights; step activations; the 0-1 loss; and all three. `tj.train` samples each one as
-it is. Adam needs derivatives that there are none of: a sign is taken for its argument between -1 and 1, a step for a
-ramp of width `ramp` around 0, and the 0-1 loss for cross-entropy; the network that is scored has signs and steps.
+Four networks 196-32-10, for images averaged over 2 x 2 pixels: binary weights; step activations; the 0-1 loss; and all
+three. `tj.train` samples each one as it is. Adam needs derivatives that there are none of: a sign is taken for its
+argument between -1 and 1, a step for a ramp of width `ramp` around 0, and the 0-1 loss for cross-entropy; the network
+that is scored has signs and steps.
 
 A loss evaluation is one model on one example: a pair is two, and a derivative, forward and backward, is counted as
-three. With as many of them as `tj.train` has used, audits and measuring included, Adam trains as many models as the path
-has ("adam, 16"), or a single one, which then has long converged ("adam, 1"). "adam, 1 pass" is a single one that has seen
-every image once. Settings, the start of a path among them, are chosen on the last 5000 training images, never on
-the test images.
+three. With as many of them as `tj.train` has used, audits and measuring included, Adam trains as many models as the
+path has ("adam, 16"), or a single one, which then has long converged ("adam, 1"). "adam, 1 pass" is a single one that
+has seen every image once. Settings, the start of a path among them, are chosen on the last 5000 training images, never
+on the test images.
 
     python benchmarks/derivative_free.py --choose --out results/derivative_free/derivative_free.json
     python benchmarks/derivative_free.py --out results/derivative_free/derivative_free.json

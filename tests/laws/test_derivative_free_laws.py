@@ -35,9 +35,7 @@ def counted():
         # The second class is chosen where the difference of its bias, and of its weight if the unit is on, is above 0.
         turns = np.unique([0.0, v_0 - v_1])
         middles = np.array([turns[0] - 1, *(turns[:-1] + turns[1:]) / 2, turns[-1] + 1])
-        of_difference = np.diff(
-            stats.norm.cdf(np.concatenate([[-np.inf], turns, [np.inf]]), scale=np.sqrt(2) * PRIOR)
-        )
+        of_difference = np.diff(stats.norm.cdf(np.concatenate([[-np.inf], turns, [np.inf]]), scale=np.sqrt(2) * PRIOR))
         for middle, share in zip(middles, of_difference, strict=True):
             answer = np.where(is_on, middle + v_1 - v_0 > 0, middle > 0)
             loss = (answer != Y).mean(1)

@@ -147,7 +147,7 @@ class Experiment:
 
     @property
     def loss(self) -> str:
-        """By default cross-entropy of classes, the squared error of numbers; which of them labels are, see `classes_of`."""
+        """Cross-entropy of classes, unless another was asked for, or the squared error of numbers; see `classes_of`."""
         if self.config.loss is not None:
             return self.config.loss
         return "squared" if self.reading.label.classes is None else OF_CLASSES[0]
