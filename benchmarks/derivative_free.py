@@ -130,7 +130,7 @@ def sampled(name: str, split: Any, budget: float, seed: int, **settings: Any) ->
         "seconds": seconds,
         "settings": {"budget": budget, "sigma": run.target.sigma, "prior": run.target.prior, **settings},
         "s": float(np.mean(run.s)),
-        **{key: found[key] for key in ("loss", "acceptance", "batch_size", "tilt_error", "tilt_error_stderr")},
+        **{key: found[key] for key in ("loss", "acceptance", "batch_size")},
         "audit_of_the_end": audited.summary(),
         "epochs": int(run.epochs),
         "burn_in": int(found["burn_in"]),
@@ -175,9 +175,9 @@ def main() -> None:
     split = digits._replace(train_x=halved(digits.train_x), test_x=halved(digits.test_x))
     for name in given.networks:
         if given.choose and results.find("tuning", network=name) is None:
-            chosen = choose(name, split.train_x, split.train_y)
-            path = choose_start(name, split.train_x, split.train_y, given.budget / 2.5)
-            results.add("tuning", {"network": name, **chosen, "path": path})
+            of_adam = choose(name, split.train_x, split.train_y)
+            of_path = choose_start(name, split.train_x, split.train_y, given.budget / 2.5)
+            results.add("tuning", {"network": name, **of_adam, "path": of_path})
     if given.choose:
         return
     for seed, name in product(given.seeds, given.networks):

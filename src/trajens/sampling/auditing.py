@@ -1,8 +1,9 @@
 """Audits of a run: when they are due, what they cost, what they find, and what is planned after them.
 
 At most a fiftieth of the data goes into audits, but for the one at the end of burn-in, without which there is no plan
-within the tolerance: it may take more where batches are large. In burn-in they are made when the course of the run says
-so, and the acceptance test may plan by them; after it whenever there is enough to spend, and nothing is changed by them.
+within the tolerance: it may take more where batches are large. In burn-in they are made when the course of the run
+says so, and the acceptance test may plan by them; after it whenever there is enough to spend, and nothing is changed by
+them.
 All of it is a function of the state and of what was counted, so that a run that is resumed is audited at the same
 epochs.
 """
