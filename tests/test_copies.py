@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
-from trajens.copies import COPIES, copies_of, counts_by, even_counts, scores_by_losses
+from trajens.copies import COPIES, copies_of, counts_by, even_counts, scores_by_errors, scores_by_losses
 from trajens.sampling.course import ByEpochs
 from trajens.sampling.devices import Sampler
 from trajens.storage.checkpoint import checkpoints, load
@@ -31,6 +31,15 @@ def test_copies_follow_the_scores():
     scores = np.array([0.0, 1.0, 1.0, 8.0])
     counts = counts_by(scores)
     assert counts[3] > counts[1] == counts[2] >= counts[0] == 1
+
+
+def test_scores_of_wrong_answers_are_largest_where_models_disagree():
+    right, seldom, half, wrong = scores_by_errors(np.array([0.0, 0.25, 0.5, 1.0]), 4)
+    assert right == pytest.approx(wrong) == pytest.approx(np.sqrt(0.1 * 0.9))
+    assert right < seldom < half == pytest.approx(0.5)
+    # The more models agree, the surer it is; what is no number is one to look at.
+    assert scores_by_errors(np.zeros(1), 16)[0] < right
+    assert scores_by_errors(np.array([np.nan]), 16)[0] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("scores", [[1.0, -1.0], [np.nan, 1.0], [[1.0], [2.0]]])

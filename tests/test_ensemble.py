@@ -179,6 +179,8 @@ def test_a_file_holds_all_there_is_to_an_ensemble(tmp_path, stored):
     back = tj.Ensemble.load(regressors.save(tmp_path / "b.npz"))
     assert (back.model.activation, back.units) == ("tanh", (100.0, 2.0))
     np.testing.assert_array_equal(back.predict(x), regressors.predict(x))
+    binary = tj.Ensemble(tj.models.binary(ensemble.model), ensemble.path)
+    assert tj.Ensemble.load(binary.save(tmp_path / "c.npz")).model == binary.model
     with np.load(tmp_path / "a.npz", allow_pickle=False) as plain:
         assert plain["path"].shape == (6, ensemble.model.dim)
 

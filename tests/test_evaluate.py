@@ -212,6 +212,23 @@ def test_whole_numbers_can_be_fitted_as_numbers_or_as_classes(tmp_path):
         Experiment(resolve({"problem": str(tmp_path / "one.npz")})).model  # noqa: B018
 
 
+def test_a_network_without_derivatives_is_trained_resumed_and_evaluated(capsys, tmp_path):
+    np.savez(tmp_path / "data.npz", x=X, y=Y)
+    options = "--hidden 8 --activation step --weights binary --loss 0-1 --tau 3 --epochs 600 --s 300 --chains 2"
+    options += " --records 4 --tolerance 0.5"
+    assert call(capsys, "train", str(tmp_path / "data.npz"), *options.split(), "--out", str(tmp_path / "run"))[0] == 0
+    assert call(capsys, "resume", str(tmp_path / "run"), "--epochs", "800")[0] == 0
+    ensemble = tj.Ensemble.load(tmp_path / "run")
+    assert ensemble.model == tj.models.binary(tj.models.mlp((4, 8, 3), "step"))
+    code, out, _ = call(capsys, "evaluate", str(tmp_path / "run"), "--json")
+    found = json.loads(out)
+    assert (code, found["vote_accuracy"]) == (0, pytest.approx(ensemble.evaluate(X, Y)["vote_accuracy"]))
+    # The loss of the run is the part of wrong answers, which was two thirds.
+    loss = tj.StoredRun(tmp_path / "run").records["loss"][0, -1]
+    assert loss == pytest.approx(1 - found["single_accuracy"], abs=1e-6)
+    assert loss < 0.4
+
+
 def test_networks_can_be_used_without_the_data_they_were_trained_on(capsys, tmp_path):
     np.savez(tmp_path / "data.npz", x=X, y=Y)
     options = ["--hidden", "8,6", "--tau", "2", "--epochs", "20", "--records", "2", "--chunk", "16"]

@@ -73,6 +73,51 @@ def test_mlp_is_its_definition(activation):
     np.testing.assert_allclose(model.apply(jnp.float32(theta), jnp.float32(x)), expected, rtol=2e-5, atol=1e-5)
 
 
+BINARY = {
+    "relu": tj.models.mlp((3, 4, 2)),
+    "step": tj.models.mlp((3, 4, 2), "step"),
+    "linear": tj.models.linear(3, 2),
+    "cnn": tj.models.cnn(),
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_weights_are_signs_of_a_fixed_size_and_biases_are_themselves(name):
+    real = BINARY[name]
+    model = tj.models.binary(real)
+    assert (model.dim, model.outputs, model.kernel) == (real.dim, real.outputs, None)
+    theta = RNG.standard_normal(model.dim).astype(np.float32)
+    theta[0] = 0.0
+    parts = [
+        (np.where(np.asarray(w) < 0, -1.0, 1.0) / np.sqrt(np.prod(w.shape[:-1])), b) for w, b in real.unpack(theta)
+    ]
+    x = IMAGES if name == "cnn" else RNG.standard_normal((5, 3)).astype(np.float32)
+    said = model.apply(jnp.asarray(theta), jnp.asarray(x))
+    np.testing.assert_allclose(said, real.apply(real.pack(parts), jnp.asarray(x)), rtol=1e-5, atol=1e-6)
+    # Weights begin with the law of the prior, whatever their layer.
+    assert set(model.spread.tolist()) == {0.0, np.float32(0.3)}
+    again = tj.models.described(model.description)
+    assert (again, again == real) == (model, False)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "label", "loss"),
+    [
+        ([0.0, 3.0, 1.0], 1, 0.0),
+        ([0.0, 3.0, 1.0], 2, 1.0),
+        ([2.0, 2.0, 1.0], 0, 0.0),
+        ([2.0, 2.0, 1.0], 1, 1.0),
+        ([1.0, np.inf, 0.0], 1, 0.0),
+        ([1.0, np.nan, 0.0], 1, np.nan),
+    ],
+)
+def test_a_0_1_loss_counts_wrong_answers(outputs, label, loss):
+    # Biases alone are the outputs of an input of zeros.
+    problem = tj.models.linear(2, 3).problem(np.zeros((2, 2)), np.full(2, label), "0-1")
+    theta = jnp.concatenate([jnp.zeros(6), jnp.asarray(outputs)])
+    np.testing.assert_array_equal(problem.loss(theta, problem.data), np.full(2, loss))
+
+
 @pytest.mark.parametrize("model", [tj.models.cnn(), tj.models.mlp((3, 4, 2)), tj.models.linear(5)], ids=repr)
 def test_pack_is_the_inverse_of_unpack(model):
     theta = model.init(1) + RNG.standard_normal(model.dim, np.float32)
@@ -142,6 +187,11 @@ def test_a_network_trains_on_images_by_sampling_alone():
         (lambda: tj.models.cnn().problem(IMAGES, LABELS * 0.5), "0..9"),
         (lambda: tj.models.cnn().problem(IMAGES, LABELS, loss="squared"), "1 output"),
         (lambda: tj.models.cnn().problem(IMAGES, LABELS, loss="hinge"), "one of"),
+        (lambda: tj.models.linear(784).problem(IMAGES, LABELS, loss="0-1"), "an output per class, got 1"),
+        (lambda: tj.models.cnn().problem(IMAGES, LABELS * 0.5, loss="0-1"), "0..9"),
+        (lambda: tj.models.binary(tj.models.binary(tj.models.cnn())), "with real weights"),
+        (lambda: tj.models.binary((784, 10)), r"try binary\(mlp"),
+        (lambda: tj.models.described({"model": "cnn", "weights": "ternary"}), "weights must be one of"),
     ],
 )
 def test_bad_models_and_data_are_refused_in_a_sentence(make, words):

@@ -33,6 +33,7 @@ def test_a_written_config_reads_back_as_the_same(tmp_path):
         {"problem": "mnist", "s": "60:1000", "epochs": 1000},
         {"problem": "perceptron", "s": "5,10", "prior": 0.5, "segment": 3, "seed": "4,2"},
         {"problem": "mnist", "model": "mlp", "hidden": "64,32", "activation": "step", "prior": "flat"},
+        {"problem": "mnist", "model": "mlp", "activation": "step", "weights": "binary", "loss": "0-1"},
     ):
         config = resolve(options)
         file = tmp_path / "config.toml"
@@ -90,6 +91,9 @@ def test_ways_to_write_s(s, values):
         ({"problem": "mnist", "epochs": 50, "anneal": 10}, "anneal must be left out with a fixed s"),
         ({"problem": "mnist", "prior": "wide"}, "prior must be flat or a standard deviation"),
         ({"problem": "mnist", "hidden": "32"}, "hidden and activation must be left out with --model cnn"),
+        ({"problem": "mnist", "weights": "ternary"}, "weights must be one of 'real', 'binary', got 'ternary'"),
+        ({"problem": "perceptron", "weights": "binary"}, "weights must be left out with perceptron"),
+        ({"problem": "perceptron", "loss": "0-1"}, "loss must be left out with perceptron"),
         ({"problem": "mnist", "epochs": 0}, "epochs must be a whole number at least 1"),
         ({"problem": "mnist", "start": 5}, "start must be a text"),
         ({"problem": "mnist", "tau": "eight"}, "tau must be a whole number such as 8 or 2e5, got 'eight'"),

@@ -255,9 +255,11 @@ def test_the_loss_overrides_the_rule(tmp_path):
     text = written(tmp_path, "a,label\n1,x\n2,y\n", "text.csv")
     refused("finite numbers as labels, got 'x' in line 2", learn, text, loss="squared")
     real = written(tmp_path, "a,label\n1,0.5\n2,1\n", "real.csv")
-    refused("whole or texts", learn, real, loss="cross-entropy")
+    refused("whole or texts for --loss cross-entropy", learn, real, loss="cross-entropy")
+    refused("whole or texts for --loss 0-1", learn, real, loss="0-1")
     mixed = written(tmp_path, "a,label\n1,0\n2,maybe\n", "mixed.csv")
-    assert learn(mixed, loss="cross-entropy")[0].label.classes == ("0", "maybe")
+    assert learn(mixed, loss="cross-entropy")[0] == learn(mixed, loss="0-1")[0]
+    assert learn(mixed, loss="0-1")[0].label.classes == ("0", "maybe")
 
 
 def test_names_of_classes_are_kept(tmp_path):

@@ -231,6 +231,17 @@ def test_audits_in_burn_in_are_at_an_eighth_a_quarter_a_half_and_all_of_it(monke
     assert due == [50, 100, 200, 400, 600, 800]
 
 
+def test_large_batches_do_not_keep_burn_in_from_ending_with_an_audit(monkeypatch):
+    monkeypatch.setattr(auditing, "largest_batch", lambda *_: 1000)
+    monkeypatch.setattr(auditing, "examples_per_proposal", lambda size, batch: max(1024, 8 * batch))
+    sampler = sampler_of(40.0)
+    auditor, end, chains = auditing.Auditor(sampler), sampler.adapted.burn_in, sampler.settings.chains
+    # A fiftieth of the data is less than 64 proposals on 8000 examples take; a tenth is enough, or is not.
+    for epoch, used, proposals in ((end, 2e7, 64), (end // 2, 2e7, 0), (end, 4.5e6, 0)):
+        found, _ = auditor._affordable(None, epoch, used / chains, 0.016 * used / chains, True)
+        assert found * chains == proposals
+
+
 @pytest.mark.parametrize("stages", [1, 2])
 def test_until_an_audit_a_plan_is_careful(stages):
     plan = tj.Penalty(8, stages=stages).init(2, 3)

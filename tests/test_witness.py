@@ -43,6 +43,7 @@ def trained(tmp_path_factory):
 
 OTHERS = {
     "activation": lambda: tj.models.mlp(SIZES, "tanh"),
+    "weights": lambda: tj.models.binary(tj.models.mlp(SIZES)),
     "own activation": lambda: Own(jnp.tanh),
     "larger": lambda: Own(scale=1.1),
     "swapped classes": lambda: Own(finish=lambda out: out[:, ::-1]),

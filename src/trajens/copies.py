@@ -54,6 +54,16 @@ def scores_by_losses(losses: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(above - min(0.0, float(above.min()))))
 
 
+def scores_by_errors(errors: np.ndarray, models: int) -> np.ndarray:
+    """The same of a 0-1 loss, for parts (N,) of so many models that are wrong: p is wrong in truth, (p (1 - p))^1/2.
+
+    What all models get wrong changes as little as what all get right. p is not known better than to 1 / models: an
+    example that no model has wrong so far may be the next one to change, and must not weigh much when it does.
+    """
+    wrong = (np.where(np.isfinite(errors), errors, 0.5).astype(np.float64) * models + 0.5) / (models + 1)
+    return np.asarray(np.sqrt(wrong * (1 - wrong)))
+
+
 def counts_by(scores: np.ndarray) -> np.ndarray:
     """`COPIES` N copies, dealt out by `scores` (N,): at least one of every example."""
     scores = np.asarray(scores, np.float64)

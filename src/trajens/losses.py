@@ -143,6 +143,23 @@ class Squared:
         return 0.5 * (batch.y - self.model.apply(theta, batch.x)[:, 0]) ** 2
 
 
+@dataclass(frozen=True)
+class ZeroOne:
+    """1 for every example whose largest output is not that of its label, else 0; of equal outputs the first counts.
+
+    The mean loss is the part of wrong answers, so s is what the log-density falls by from all right to all wrong; one
+    more wrong example of N costs s/N. Only the order of outputs matters, and what probabilities they would make does
+    not. Outputs that are no numbers have a loss that is none.
+    """
+
+    model: Network
+
+    def __call__(self, theta: jax.Array, batch: Batch) -> jax.Array:
+        outputs = self.model.apply(theta, batch.x)
+        is_wrong = outputs.argmax(-1) != batch.y
+        return jnp.where(jnp.isnan(outputs).any(-1), jnp.nan, is_wrong.astype(jnp.float32))
+
+
 class WeightedData(NamedTuple):
     """The data of a loss, a pytree of arrays (N, ...), and the weight (N,) of every example."""
 
@@ -171,5 +188,12 @@ class Weighted:
         return losses * data.weight[indices][:, None]
 
 
-LOSSES: dict[str, Callable[[Network], Loss]] = {"cross-entropy": CrossEntropy, "squared": Squared}
+LOSSES: dict[str, Callable[[Network], Loss]] = {
+    "cross-entropy": CrossEntropy,
+    "squared": Squared,
+    "0-1": ZeroOne,
+}
 """By name."""
+
+OF_CLASSES = ("cross-entropy", "0-1")
+"""Those of labels that are classes; the first, unless another is asked for."""

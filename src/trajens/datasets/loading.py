@@ -15,6 +15,7 @@ from trajens.datasets.reading import Feature, Label, Reading, as_column, entry_o
 from trajens.datasets.scaling import moments
 from trajens.datasets.tables import MISSING, Column
 from trajens.errors import InputError, require
+from trajens.losses import OF_CLASSES
 
 FEW_CLASSES, MANY_CLASSES = 10, 1000
 _FEW_LEVELS = 20
@@ -64,8 +65,8 @@ def learn(
         As for `load`.
     label : str, optional
         Label column of a table.
-    loss : "cross-entropy" or "squared", optional
-        Take labels for classes or for numbers; default: see `classes_of`.
+    loss : "cross-entropy", "0-1" or "squared", optional
+        Take labels for classes (the first two) or for numbers; default: see `classes_of`.
     missing : "refuse" or "mean"
         What becomes of numbers that are missing in a table: empty, NA or nan.
     standardise : bool, optional
@@ -153,10 +154,8 @@ def _label(
     if num_classes is not None and loss != "squared":
         return Label(name, tuple(range(num_classes)))
     is_whole = len(values) > 0 and bool((values == np.round(values)).all())
-    if loss == "cross-entropy":
-        require(
-            is_whole, f"labels must be whole or texts for --loss cross-entropy, got others in '{file}'; use squared."
-        )
+    if loss in OF_CLASSES:
+        require(is_whole, f"labels must be whole or texts for --loss {loss}, got others in '{file}'; use squared.")
         return Label(name, tuple(int(value) for value in np.unique(values)))
     classes = classes_of(values) if loss is None and len(values) > 0 else None
     if classes is not None:

@@ -11,13 +11,14 @@ from trajens.experiments.labelled import agree, network_of
 from trajens.experiments.options import Config
 from trajens.models import Model
 from trajens.rl.environment import Environment
-from trajens.rl.named import environment, network
+from trajens.rl.named import environment
+from trajens.rl.policy import inputs_of, outputs_of
 from trajens.rl.problem import MAX_EPISODES, problem
 from trajens.sampling.footprint import require_room_for_models
 from trajens.stream import Stream
 from trajens.target import path_length
 
-_OPTIONS = ("problem", "model", "sizes", "hidden", "activation", "max_batch", "returns")
+_OPTIONS = ("problem", "model", "sizes", "hidden", "activation", "weights", "max_batch", "returns")
 
 
 class EpisodesData:
@@ -47,8 +48,9 @@ class EpisodesData:
         config = self.config
         if config.sizes is not None:
             return models.described(asdict(config))
-        hidden = config.hidden if config.model == "mlp" else None
-        return network(self.environment, hidden or (), config.activation or models.ACTIVATION)
+        hidden = config.hidden or [] if config.model == "mlp" else []
+        sizes = [inputs_of(self.environment), *hidden, outputs_of(self.environment)]
+        return models.described({**asdict(config), "sizes": sizes})
 
     @cached_property
     def problem(self) -> Stream:

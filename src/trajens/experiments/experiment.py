@@ -97,7 +97,7 @@ class Experiment:
 
     @property
     def loss(self) -> str:
-        """Cross-entropy of classes, the squared error of numbers; which of them labels are, see `classes_of`."""
+        """Cross-entropy of classes, unless another was asked for, or the squared error of numbers; see `classes_of`."""
         return self.labelled_data.loss
 
     @property

@@ -14,6 +14,7 @@ from trajens.datasets import Label, Labelled, Reading
 from trajens.errors import integer, require
 from trajens.experiments.options import OF_FILES, PROBLEMS, Config
 from trajens.experiments.resolving import agreed
+from trajens.losses import OF_CLASSES
 from trajens.models import Model
 from trajens.problem import Problem
 from trajens.sampling.footprint import require_room_for_data, require_room_for_models
@@ -23,7 +24,7 @@ from trajens.target import path_length
 _DIGITS = Reading("array", Label(None, tuple(range(10))), shape=(28, 28), is_bytes=True)
 _LINE = Reading("array", Label(), shape=(2,))
 _OF_DATA = ("problem", "num_data", "data_seed", "noise", "loss", "model", "sizes", *OF_FILES)
-_OF_NETWORKS = (*_OF_DATA, "hidden", "activation")
+_OF_NETWORKS = (*_OF_DATA, "hidden", "activation", "weights")
 
 
 class LabelledData:
@@ -104,16 +105,14 @@ class LabelledData:
         if config.model == "cnn" or config.sizes is not None:
             return models.described(asdict(config))
         inputs, outputs = int(np.prod(self.data.x.shape[1:])), 1
-        if self.loss == "cross-entropy":
+        if self.loss in OF_CLASSES:
             outputs = len(self.reading.label.classes or ())
             require(
                 outputs >= 2,
                 f"labels must be of 2 or more classes, got {outputs}; use --loss squared to fit numbers.",
             )
-        if config.model == "linear":
-            return models.linear(inputs, outputs)
-        sizes = [inputs, *(config.hidden or []), outputs]
-        return models.described({"model": "mlp", "sizes": sizes, "activation": config.activation})
+        hidden = [] if config.model == "linear" else config.hidden or []
+        return models.described({**asdict(config), "sizes": [inputs, *hidden, outputs]})
 
     @cached_property
     def problem(self) -> Problem:
@@ -128,10 +127,10 @@ class LabelledData:
 
     @property
     def loss(self) -> str:
-        """Cross-entropy of classes, the squared error of numbers; which of them labels are, see `classes_of`."""
+        """Cross-entropy of classes, unless another was asked for, or the squared error of numbers; see `classes_of`."""
         if self.config.loss is not None:
             return self.config.loss
-        return "squared" if self.reading.label.classes is None else "cross-entropy"
+        return "squared" if self.reading.label.classes is None else OF_CLASSES[0]
 
     @property
     def labels(self) -> str:

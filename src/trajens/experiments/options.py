@@ -17,7 +17,7 @@ from trajens.acceptance.penalty import RHO_LARGEST, TOLERANCE
 from trajens.experiments import kinds
 from trajens.experiments.kinds import Kind, one_of
 from trajens.losses import LOSSES
-from trajens.models import ACTIVATION, ACTIVATIONS, MODELS
+from trajens.models import ACTIVATION, ACTIVATIONS, MODELS, WEIGHTS
 from trajens.models.base import PRIOR
 from trajens.moves import SingleSite
 from trajens.moves.base import FEW_PARAMETERS, FRACTION_OF_MANY
@@ -113,6 +113,7 @@ class Config:
         None, kinds.sizes, "Problem", "Of all layers, written down by a run.", only=NETWORKS, is_flag=False
     )
     activation: str | None = _name(None, ACTIVATIONS, "Problem", "Of an mlp", shown=ACTIVATION, only=NETWORKS)
+    weights: str | None = _name(None, WEIGHTS, "Problem", "Of a network", shown=WEIGHTS[0], only=NETWORKS)
     loss: str | None = _name(None, LOSSES, "Problem", "Loss", shown="by the labels", only="network")
     label: str | None = _option(
         None,

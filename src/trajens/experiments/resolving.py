@@ -22,6 +22,7 @@ from trajens.experiments.options import (
     STARTS,
     Config,
 )
+from trajens.losses import OF_CLASSES
 from trajens.models.base import PRIOR
 from trajens.rl.named import is_environment
 from trajens.sampling.marks import RECORDS
@@ -182,7 +183,7 @@ def agreed(config: Config, reading: Reading) -> Reading:
         "label": (config.label, reading.label.name),
         "missing": (config.missing, reading.missing),
         "standardise": (config.standardise, reading.is_standardised),
-        "loss": (config.loss, "cross-entropy" if is_classes else "squared"),
+        "loss": (config.loss, _loss_of(is_classes, config.loss)),
     }
     for name, (given, known) in said.items():
         require(
@@ -191,3 +192,10 @@ def agreed(config: Config, reading: Reading) -> Reading:
             "sizes to learn them again.",
         )
     return reading
+
+
+def _loss_of(is_classes: bool, given: str | None) -> str:
+    """The loss of such labels, the given one if it is."""
+    if not is_classes:
+        return "squared"
+    return given if given in OF_CLASSES else " or ".join(OF_CLASSES)

@@ -128,8 +128,9 @@ class Model(ABC):
 
         Parameters
         ----------
-        loss : "cross-entropy" or "squared"
-            Cross-entropy of whole labels 0..outputs-1, or (y - output)^2 / 2 for a model of one output.
+        loss : "cross-entropy", "0-1" or "squared"
+            Cross-entropy or wrong answers (`trajens.losses.ZeroOne`) for whole labels 0..outputs-1, or
+            (y - output)^2 / 2 for a model of one output.
         """
         choice("loss", loss, LOSSES)
         x, y = as_bytes(numbers("x", x)), numbers("y", y)
@@ -144,6 +145,10 @@ class Model(ABC):
             )
             y = as_single("labels", y).astype(np.float32)
         else:
+            require(
+                self.outputs > 1 or loss != "0-1",
+                f"a 0-1 loss needs a model of an output per class, got {self.outputs}; use squared to fit numbers.",
+            )
             is_label = y.dtype.kind in "biu" and y.size > 0 and int(y.min()) >= 0 and int(y.max()) < self.outputs
             require(
                 bool(is_label),

@@ -113,6 +113,8 @@ def _model(description: dict[str, Any] | None, parameters: int | None) -> str | 
         words.append("-".join(map(str, description["sizes"])))
     if "activation" in description:
         words.append(str(description["activation"]))
+    if "weights" in description:
+        words.append(f"{description['weights']} weights")
     return f"{' '.join(words)}, {size}"
 
 

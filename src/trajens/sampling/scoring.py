@@ -6,7 +6,8 @@ the paths, between two decisions; and they are frozen when averages begin.
 
 from __future__ import annotations
 
-from trajens.copies import counts_by, scores_by_losses
+from trajens.copies import counts_by, scores_by_errors, scores_by_losses
+from trajens.losses import ZeroOne
 from trajens.sampling.adapted import Adapted
 from trajens.sampling.devices import Sampler
 from trajens.sampling.sampler import State
@@ -24,5 +25,7 @@ def rescored(sampler: Sampler, state: State, adapted: Adapted, used: float) -> t
     models = 2 * min(int(_SHARE * used * chains / (2 * size)), _MOST // 2)
     if models == 0:
         return adapted, 0
-    scores = scores_by_losses(sampler.losses_of_examples(state, models))
+    losses = sampler.losses_of_examples(state, models)
+    is_counting = isinstance(sampler.target.problem.loss, ZeroOne)
+    scores = scores_by_errors(losses, models) if is_counting else scores_by_losses(losses)
     return adapted._replace(counts=counts_by(scores)), -(-models * size // chains)

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from trajens.errors import InputError, first_line, require
-from trajens.losses import CrossEntropy, Network, Squared
+from trajens.losses import CrossEntropy, Network, Squared, ZeroOne
 from trajens.problem import Problem
 from trajens.storage.checkpoint import Arrays
 
@@ -52,7 +52,7 @@ class Witness:
 def witness_of(problem: Problem) -> Witness | None:
     """The witness of a problem; None where its loss is a function of the user's own, whose network is not known."""
     loss, x = problem.loss, getattr(problem.data, "x", None)
-    if not isinstance(loss, (CrossEntropy, Squared)) or x is None:
+    if not isinstance(loss, (CrossEntropy, Squared, ZeroOne)) or x is None:
         return None
     some = np.asarray(x[:_EXAMPLES], np.float64)
     scale = 0.0 if x.dtype == np.uint8 else float(np.sqrt((some**2).mean())) or 1.0
