@@ -151,7 +151,7 @@ WAYS = {
 }
 
 
-OFTEN = "paper", "mixture"
+OFTEN = ("paper",)
 
 
 @pytest.mark.parametrize("way", [way if way in OFTEN else pytest.param(way, marks=pytest.mark.slow) for way in WAYS])

@@ -272,6 +272,7 @@ def test_the_nearest_s_is_drawn():
     assert nearest([5.0, 49.0, 80.0], 50.0) == 49.0
 
 
+@pytest.mark.slow
 def test_drift_looks_on_the_way_and_remembers(tmp_path, monkeypatch):
     # The program of the longest path of figure 3, so that nothing is compiled.
     scale = figure_drift.Scale(FEW, 3, 4, 40, 4)

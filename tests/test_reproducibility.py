@@ -69,7 +69,7 @@ def test_paths_do_not_depend_on_block_sizes(monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "ahead"),
     [
-        (SETTINGS["penalty"], 3),
+        pytest.param(SETTINGS["penalty"], 3, marks=pytest.mark.slow),
         pytest.param(SETTINGS["paper"], 3, marks=pytest.mark.slow),
         # More than all data, and a last chunk that is not whole.
         pytest.param(
@@ -112,6 +112,7 @@ def test_a_chain_does_not_depend_on_how_many_others_there_are():
     np.testing.assert_array_equal(few.paths, many.paths[:3])
 
 
+@pytest.mark.slow
 def test_chains_of_several_seeds_are_those_of_runs_with_one():
     settings = SETTINGS["penalty"]
     together = sample(seed=[3, 7, 3, 7, 7, 3], chains=6, **settings)

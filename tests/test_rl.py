@@ -198,6 +198,7 @@ TARGET = tj.Target(PROBLEM, tau=3, sigma=0.5, s=8.0, prior=1.0)
 SETTINGS = {"chains": 2, "burn_in": 40, "records": 5, "acceptance": tj.Penalty(4), "progress": False}
 
 
+@pytest.mark.slow
 def test_steps_are_counted_where_they_are_taken(monkeypatch):
     @dataclass(frozen=True)
     class Even(Walk):
@@ -236,6 +237,7 @@ def test_losses_without_steps_have_no_columns_of_them():
     assert not [name for name in records if name.startswith("steps")]
 
 
+@pytest.mark.slow
 def test_a_run_on_episodes_is_resumed_bit_for_bit(tmp_path):
     whole = tj.sample(TARGET, 160, out=fresh(tmp_path / "whole"), **SETTINGS)
     part = tj.sample(TARGET, 160, out=fresh(tmp_path / "part"), stop=StopAfter(1), **SETTINGS)

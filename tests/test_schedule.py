@@ -108,7 +108,7 @@ def test_a_list_is_one_number_per_chain():
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "minibatch" else name for name in TESTS]
+    "name", [name if name == "penalty" else pytest.param(name, marks=pytest.mark.slow) for name in TESTS]
 )
 def test_every_test_anneals_along_a_schedule(name):
     test, schedule, acceptance_at_0 = TESTS[name]

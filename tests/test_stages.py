@@ -228,6 +228,7 @@ def test_stages_do_not_depend_on_how_many_chunks_are_evaluated_at_once(rho):
     small_run.assert_same(sample(acceptance), sample(acceptance, ahead=3))
 
 
+@pytest.mark.slow
 def test_moves_of_several_models_have_stages():
     moves = [(1.0, tj.SingleSite()), (1.0, tj.Segment(3)), (0.5, tj.CentreOfMass(0.05))]
     run = sample(tj.Penalty(8, rho=1.0, tolerance=None), move=tj.Mixture(moves))

@@ -144,7 +144,8 @@ def test_a_checkpoint_that_knows_fewer_reasons_is_read(run):
     assert (found.pending.reasons[:, Reason.CAPPED] == 0).all()
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2])
 def test_the_number_of_devices_changes_nothing(run, count):
     other = sample(devices=jax.devices()[:count])
     np.testing.assert_array_equal(run.paths, other.paths)

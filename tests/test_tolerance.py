@@ -76,7 +76,8 @@ def test_a_single_stage_is_planned_too():
     assert 0 < found["rho"] <= np.float32(2.38)
 
 
-@pytest.mark.parametrize("stages", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [1, 2])
 def test_an_error_that_is_known_is_taken_out(stages):
     tolerance = 0.01
     test = tj.Penalty(CHUNK, tolerance=tolerance, stages=stages)

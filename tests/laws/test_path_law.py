@@ -53,7 +53,7 @@ BOTH_SCANS = ("random", "checkerboard")
 # What takes long to compile, or is the case of another with one thing left out.
 LONGEST = [(move, scan) for move in ("all moves", "longest segment", "single site, masked") for scan in BOTH_SCANS]
 LONGEST += [(move, "random") for move in MOVES if "partial refresh" in move]
-LONGEST += [("centre of mass and single site", "checkerboard"), ("segment", "checkerboard")]
+LONGEST += [("centre of mass and single site", "checkerboard"), ("segment", "checkerboard"), ("segment", "random")]
 # Barker differs from Metropolis in one line, so that some moves will do.
 QUICK = [(tj.Metropolis(), move, scan) for move in MOVES for scan in BOTH_SCANS if (move, scan) not in LONGEST] + [
     (tj.Barker(), "single site, masked", "checkerboard"),
@@ -77,6 +77,7 @@ def test_single_model_path_law_is_the_exact_gaussian(scan):
         check(perceptron(), 1, SIGMA, S, prior, move=move, acceptance=tj.Metropolis(), scan=scan)
 
 
+@pytest.mark.slow
 def test_path_law_holds_when_a_phase_repeats_its_proposals():
     scan = tj.Checkerboard(repeats=3)
     check(perceptron(), 4, SIGMA, S, None, move=tj.SingleSite(), acceptance=tj.Barker(), scan=scan)

@@ -91,7 +91,8 @@ def errors_of(theta, batch):
     return ((line > 0) != (batch.y > 0)).astype(jnp.float32)
 
 
-@pytest.mark.parametrize("dim", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", [1, 2])
 def test_the_law_of_a_0_1_loss_is_that_of_quadrature(dim):
     size, s, prior, chains = 300, 25.0, 1.5, 512
     rng = np.random.default_rng(dim)
