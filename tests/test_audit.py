@@ -301,10 +301,14 @@ def test_a_single_chain_with_many_audits_is_warned_of_and_two_samples_that_agree
     many = 0.03 + 0.005 * np.random.default_rng(0).standard_normal((1, 30))
     with pytest.warns(RuntimeWarning, match="off by"):
         warn_of_tilt(audits(many), 0, 0.01)
+    with pytest.warns(RuntimeWarning, match="off by"):
+        warn_of_tilt({**audits([[-0.143]]), "tilt_stderr": np.array([[0.005]])}, 0, 0.01)
     # Two numbers within 0.2 % of each other say little of their error.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_of_tilt(audits([[0.0145], [0.0165]]), 0, 0.01)
+        # Of a single one nothing is known where its own error was not written down.
         warn_of_tilt(audits([[0.5]]), 0, 0.01)
+        warn_of_tilt({**audits([[0.015]]), "tilt_stderr": np.array([[0.004]])}, 0, 0.01)
         warn_of_tilt(audits(many), 0, None)
         warn_of_tilt(audits(many), 0, 0.05)

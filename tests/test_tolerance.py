@@ -228,7 +228,7 @@ def test_audits_in_burn_in_are_at_an_eighth_a_quarter_a_half_and_all_of_it(monke
     monkeypatch.setattr(auditing.Auditor, "_affordable", lambda self, state, epoch, *_: due.append(epoch) or (0, 0))
     for epoch in MARKS:
         turn = turn_at(sampler, int(epoch))
-        assert auditor.at(None, int(epoch), turn, 1e9, 0.0, True) == (None, None)
+        assert auditor.at(None, int(epoch), turn, 1e9, 0.0, True, False) == (None, None)
     assert due == [50, 100, 200, 400, 600, 800]
 
 
@@ -238,8 +238,16 @@ def test_large_batches_do_not_keep_burn_in_from_ending_with_an_audit(monkeypatch
     sampler = sampler_of(40.0)
     auditor, end, chains = auditing.Auditor(sampler), sampler.adapted.burn_in, sampler.settings.chains
     # A fiftieth of the data is less than 64 proposals on 8000 examples take; a tenth is enough, or is not.
-    for epoch, used, proposals in ((end, 2e7, 64), (end // 2, 2e7, 0), (end, 4.5e6, 0)):
-        found, _ = auditor._affordable(None, epoch, used / chains, 0.016 * used / chains, True)
+    # After burn-in it is the end of the run that must not go without, if nothing was audited since.
+    for epoch, used, proposals, is_first, is_last in (
+        (end, 2e7, 64, True, False),
+        (end // 2, 2e7, 0, True, False),
+        (end, 4.5e6, 0, True, False),
+        (2 * end, 2e7, 64, True, True),
+        (2 * end, 2e7, 0, True, False),
+        (2 * end, 2e7, 0, False, True),
+    ):
+        found, _ = auditor._affordable(None, epoch, used / chains, 0.016 * used / chains, is_first, is_last)
         assert found * chains == proposals
 
 

@@ -80,7 +80,8 @@ def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing
         evaluations += scored
     sampler.adapt(adapted)
     is_first = not log.is_audited(adapted.burn_in)
-    state, audited = auditor.at(now.state, now.epoch, turn, so_far, float(np.mean(used.audited)), is_first)
+    is_last = now.recorded + 1 == len(now.marks) and not turn.marks
+    state, audited = auditor.at(now.state, now.epoch, turn, so_far, float(np.mean(used.audited)), is_first, is_last)
     is_capped = target.problem.population.limit is not None
     found = record(
         now.epoch, pending, s, sizes, measured, evaluations, audited, used, is_capped, sampler.program.counts_steps

@@ -106,6 +106,9 @@ def _tilt_weight(records: Records, is_after: np.ndarray) -> np.ndarray:
 _SURELY = 0.975
 """Confidence that an error is beyond the tolerance, or within it, before either is said."""
 
+_OF_ONE = 30
+"""Degrees of freedom of the error of a single audit, whose proposals are 64 at least, of unequal weight."""
+
 
 def is_within(records: Records, burn_in: int, tolerance: float) -> bool | None:
     """Whether audits after burn-in find the error of s within the tolerance, or beyond it; None: they cannot say."""
@@ -113,13 +116,14 @@ def is_within(records: Records, burn_in: int, tolerance: float) -> bool | None:
         return None
     is_after = starts(records) >= burn_in
     samples = int((_tilt_weight(records, is_after) > 0).sum())
-    if samples < 2:
+    if samples == 0:
         return None
     from scipy.special import stdtrit
 
     found = _tilt(records, is_after)
-    # The error of few samples is itself uncertain: Student's law instead of two errors.
-    beta, margin = abs(found["tilt_error"]), float(stdtrit(samples - 1, _SURELY)) * found["tilt_error_stderr"]
+    # The error of few samples is itself uncertain: Student's law instead of two errors. That of one is by its proposals.
+    freedom = samples - 1 if samples > 1 else _OF_ONE
+    beta, margin = abs(found["tilt_error"]), float(stdtrit(freedom, _SURELY)) * found["tilt_error_stderr"]
     return False if beta - margin > tolerance else True if beta + margin <= tolerance else None
 
 

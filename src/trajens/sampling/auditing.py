@@ -1,9 +1,9 @@
 """Audits of a run: when they are due, what they cost, what they find, and what is planned after them.
 
-At most a fiftieth of the data goes into audits, but for the one at the end of burn-in, without which there is no plan
-within the tolerance: it may take more where batches are large. In burn-in they are made when the course of the run
-says so, and the acceptance test may plan by them; after it whenever there is enough to spend, and nothing is changed by
-them.
+At most a fiftieth of the data goes into audits, but for two that may take more where batches are large: the one at the
+end of burn-in, without which there is no plan within the tolerance, and one at the end of a run that was not audited
+since, without which nobody knows whether it kept it. In burn-in audits are made when the course of the run says so, and
+the acceptance test may plan by them; after it whenever there is enough to spend, and nothing is changed by them.
 All of it is a function of the state and of what was counted, so that a run that is resumed is audited at the same
 epochs.
 """
@@ -36,7 +36,7 @@ SHARE = 0.02
 """Of the data that audits may take."""
 
 SHARE_AT_MOST = 0.1
-"""Of the data so far, that the audit at the end of burn-in may take where less is not enough for one."""
+"""Of the data so far, that the audit at the end of burn-in, or of a run, may take where less is not enough for one."""
 
 ANNEALING_TOLERANCE = 0.1
 """What a plan may be off by while s still rises, unless the tolerance is larger."""
@@ -213,11 +213,12 @@ class Auditor:
         self._sampler = sampler
 
     def at(
-        self, state: State, epoch: int, turn: Turn, used: float, audited: float, is_first: bool
+        self, state: State, epoch: int, turn: Turn, used: float, audited: float, is_first: bool, is_last: bool
     ) -> tuple[State, Terms | None]:
         """The audit at a record, if one is due, and the state with what was planned by it.
 
-        `used` and `audited` are evaluations per chain so far, to decide and to audit; `is_first`: none since burn-in.
+        `used` and `audited` are evaluations per chain so far, to decide and to audit; `is_first`: none since burn-in;
+        `is_last`: the run ends here.
         """
         settings = self._sampler.settings
         if settings.acceptance.takes_all_data:
@@ -226,7 +227,7 @@ class Auditor:
         if is_early and not turn.is_planning:
             return state, None
         budget = turn.for_audits * SHARE * used - audited
-        proposals, examples = self._affordable(state, epoch, used, budget, is_first)
+        proposals, examples = self._affordable(state, epoch, used, budget, is_first, is_last)
         if proposals == 0:
             return state, None
         seen = look(self._sampler, state, epoch, proposals, examples)
@@ -236,7 +237,9 @@ class Auditor:
             state = planned(self._sampler, state, seen, self._tolerance(turn), rng)
         return state, terms
 
-    def _affordable(self, state: State, epoch: int, used: float, budget: float, is_first: bool) -> tuple[int, int]:
+    def _affordable(
+        self, state: State, epoch: int, used: float, budget: float, is_first: bool, is_last: bool
+    ) -> tuple[int, int]:
         """Proposals of every chain, 0 if there is not enough to spend, and examples of each."""
         sampler = self._sampler
         chains, dim = sampler.settings.chains, sampler.target.problem.dim
@@ -252,8 +255,8 @@ class Auditor:
             return 0, 0
         examples = examples_per_proposal(sampler.program.population.size, largest_batch(sampler, state))
         wanted = -(-(PLANNING if is_early else PROPOSALS) // chains)
-        if epoch == burn_in:
-            # Large batches take much to look at, but a plan that no audit has seen may be off by anything.
+        if epoch == burn_in or (is_needed and is_last):
+            # Large batches take much to look at, but what no audit has seen may be off by anything.
             budget = max(budget, min(-(-least // chains) * per_example * examples, SHARE_AT_MOST * used))
         proposals = min(wanted, int(max(budget, 0.0) / (per_example * examples)))
         return (proposals if proposals * chains >= least else 0), examples
