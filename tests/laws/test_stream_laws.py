@@ -50,7 +50,11 @@ TESTS = {
 }
 MOVES = {"single site": tj.SingleSite(), "segments": tj.Mixture([(1.0, tj.Segment(2)), (1.0, tj.SingleSite(0.5))])}
 QUICK = [("penalty, one stage", "single site", "checkerboard", 4, (4.0,))]
-SLOW = [("barker", "single site", "random", 1, (4.0,)), ("penalty", "segments", "random", 4, (4.0,)), ("penalty", "single site", "random", 1, (2.0, 8.0))]
+SLOW = [
+    ("barker", "single site", "random", 1, (4.0,)),
+    ("penalty", "segments", "random", 4, (4.0,)),
+    ("penalty", "single site", "random", 1, (2.0, 8.0)),
+]
 SLOW += [("penalty", "single site", "checkerboard", 4, (8.0,))]
 SLOW += [("penalty, pooled", "single site", "checkerboard", 4, (8.0,))]
 SLOW += [
