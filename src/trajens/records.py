@@ -121,7 +121,7 @@ def is_within(records: Records, burn_in: int, tolerance: float) -> bool | None:
     from scipy.special import stdtrit
 
     found = _tilt(records, is_after)
-    # The error of few samples is itself uncertain: Student's law instead of two errors. That of one is by its proposals.
+    # The error of few samples is itself uncertain: Student's law instead of two errors. One has that of its proposals.
     freedom = samples - 1 if samples > 1 else _OF_ONE
     beta, margin = abs(found["tilt_error"]), float(stdtrit(freedom, _SURELY)) * found["tilt_error_stderr"]
     return False if beta - margin > tolerance else True if beta + margin <= tolerance else None
