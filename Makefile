@@ -29,7 +29,7 @@ test: lint
 test-slow: install
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 
-# The figures at their quick scale, some ten minutes: before a release, or when a figure or a law was changed.
+# The figures at their quick scale and the longest laws, some twenty minutes: before a release, or when one was changed.
 test-long: install
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long
 

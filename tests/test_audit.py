@@ -224,7 +224,7 @@ def test_the_end_of_burn_in_is_audited_and_the_first_record_after_it_that_can_be
     assert found["s_effective"] == pytest.approx(40.0 * (1 + found["tilt_error"]))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_plan_beyond_its_tolerance_is_warned_of(monkeypatch):
     monkeypatch.setattr(auditing, "SHARE", 0.5)
     monkeypatch.setattr(auditing, "_CHEAP", 0)

@@ -70,7 +70,7 @@ def careless(data):
 
 
 @pytest.mark.filterwarnings("ignore:Explicitly requested dtype float64")
-@pytest.mark.slow
+@pytest.mark.long
 def test_functions_of_the_user_are_in_single_precision_and_callbacks_in_theirs(wide):
     x = np.random.default_rng(0).standard_normal((64, 2))
     data = x, x @ [1.0, -1.0]
@@ -107,7 +107,7 @@ def test_a_run_is_resumed_with_the_other_precision(wide, tmp_path, is_wide_first
     np.testing.assert_array_equal(whole.paths, resumed.paths)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_predictions_and_scores_are_the_same(wide):
     x, y = tj.datasets.mnist().test_x[:40], tj.datasets.mnist().test_y[:40]
     model = tj.models.cnn()
@@ -164,7 +164,7 @@ def test_the_path_law_holds_with_64_bits_in_the_environment():
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_line_works_with_64_bits(wide, tmp_path, capsys):
     images = tmp_path / "images.npz"
     np.savez(images, x=tj.datasets.mnist().test_x[:20])

@@ -92,8 +92,13 @@ def test_a_run_does_not_depend_on_how_many_chunks_are_evaluated_at_once(settings
     np.testing.assert_allclose(*deciding, rtol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(value, id=name, marks=pytest.mark.slow if name == "penalty" else pytest.mark.long)
+        for name, value in SETTINGS.items()
+    ],
+)
 def test_paths_do_not_depend_on_the_number_of_devices(settings):
     every = jax.devices()
     assert len(every) == 4

@@ -222,7 +222,7 @@ def test_a_second_stage_reads_other_examples_and_all_are_counted(monkeypatch):
 
 
 @pytest.mark.parametrize("rho", [0.7, 1.5])
-@pytest.mark.slow
+@pytest.mark.long
 def test_stages_do_not_depend_on_how_many_chunks_are_evaluated_at_once(rho):
     acceptance = tj.Penalty(8, rho=rho, tolerance=None)
     small_run.assert_same(sample(acceptance), sample(acceptance, ahead=3))
@@ -244,8 +244,9 @@ def test_moves_of_several_models_have_stages():
     assert 0 < run.records["acceptance"][:, -3:].mean() < 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("blocks", [pytest.param(8, marks=pytest.mark.slow), pytest.param(17, marks=pytest.mark.long)])
+@pytest.mark.parametrize("blocks", [8, 17])
 def test_a_run_with_audits_is_resumed_bit_for_bit(tmp_path, monkeypatch, blocks):
     # Audits of few parameters are too dear for so short a burn-in.
     monkeypatch.setattr(auditing, "_CHEAP", 0)

@@ -43,8 +43,9 @@ def planned(kind, tolerance, stages=2):
     return test, within_tolerance(test, CHUNK, entries(), looked, tolerance, np.random.default_rng(2))
 
 
-@pytest.mark.parametrize("kind", ["product", "student"])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", [pytest.param("product", marks=pytest.mark.long), pytest.param("student", marks=pytest.mark.slow)]
+)
 def test_a_plan_keeps_its_tolerance_and_a_larger_one_allows_no_less_noise(kind):
     rhos = []
     for tolerance in (0.01, 0.1):
@@ -174,7 +175,7 @@ def test_plans_are_made_in_burn_in_and_frozen_after_it():
 
 
 @pytest.mark.usefixtures("cheap")
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_s_has_its_own_noise():
     s = np.repeat([5.0, 60.0], 4)
     run = tj.sample(

@@ -60,7 +60,12 @@ QUICK = [(tj.Metropolis(), move, scan) for move in MOVES for scan in BOTH_SCANS 
     (tj.Barker(), "segment", "random"),
 ]
 EVERY = [(test, move, scan) for test in (tj.Metropolis(), tj.Barker()) for move in MOVES for scan in BOTH_SCANS]
-SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in EVERY if case not in QUICK]
+# With Metropolis first; Barker's has nothing of its own but for that line.
+SLOW = [
+    pytest.param(*case, marks=pytest.mark.long if isinstance(case[0], tj.Barker) else pytest.mark.slow)
+    for case in EVERY
+    if case not in QUICK
+]
 
 
 # Priors are no part of what is compiled: both in one test, which compiles once.

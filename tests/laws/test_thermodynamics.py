@@ -11,7 +11,7 @@ from tests.monte_carlo import Z, z_scores
 @pytest.mark.parametrize(
     "prior",
     [
-        pytest.param(None, id="flat", marks=pytest.mark.slow),
+        pytest.param(None, id="flat", marks=pytest.mark.long),
         pytest.param(0.6, id="gaussian", marks=pytest.mark.long),
     ],
 )

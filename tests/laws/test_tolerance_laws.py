@@ -63,8 +63,10 @@ CASES = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.slow if case == "2 parameters" else pytest.mark.long) for case in CASES],
+)
 def test_the_excess_loss_of_heavy_tailed_data_is_within_the_tolerance(case):
     kind, dim, size, chunk, tau, sigma, s, epochs = CASES[case]
     data = heavy(kind, dim, size, seed=len(case))
@@ -91,8 +93,7 @@ def errors_of(theta, batch):
     return ((line > 0) != (batch.y > 0)).astype(jnp.float32)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("dim", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.long)])
 def test_the_law_of_a_0_1_loss_is_that_of_quadrature(dim):
     size, s, prior, chains = 300, 25.0, 1.5, 512
     rng = np.random.default_rng(dim)
@@ -133,7 +134,7 @@ def test_the_law_of_a_0_1_loss_is_that_of_quadrature(dim):
     assert abs(run.summary()["loss"] - mean_loss) < Z * run.summary()["loss_stderr"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_mixed_moves_sample_the_path_law():
     data = tj.datasets.perceptron(size=96, noise=0.5)
     moves = [(1.0, tj.SingleSite()), (1.0, tj.Segment(2)), (0.5, tj.CentreOfMass(0.1))]
