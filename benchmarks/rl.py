@@ -1,13 +1,14 @@
 """Policies by sampling against evolution strategies of evosax, at equal steps of the environment; ensembles that act.
 
-    python benchmarks/rl.py --out results/rl          # choose settings, then report; some minutes on sixteen cores
+    python benchmarks/rl.py --out results/rl          # choose settings, then report; ten minutes on sixteen cores
     python benchmarks/rl.py --out results/rl --draw   # tables and the picture of what was measured
     python benchmarks/rl.py --early-exit              # whether it pays to stop with the last episode
 
 Every method has one grid of settings per environment, and its best one is chosen on runs that are not reported (another
 seed of the sampler, other keys of the strategies). What is reported are five independent chains or strategies. Budgets
 are steps of the environment: those of both models of every proposal, or of all members of all generations. Steps to
-measure returns on the way are not counted for anyone. Needs gymnax and evosax.
+measure returns on the way are not counted for anyone. Choosing that was interrupted goes on when it is called again.
+Needs gymnax and evosax.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ import argparse
 import itertools
 import json
 import os
+import sys
+import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,12 +33,15 @@ SEEDS, CHOOSING = 5, 3
 """Chains, or strategies, that are reported, and those that settings are chosen on."""
 REPORTED_SEED, CHOOSING_SEED, TRIED_SEED = 0, 1000, 99
 EPISODES, FEW = 1000, 200
-SECONDS, CHOOSING_SECONDS = 900.0, 22.5
+SECONDS, CHOOSING_SECONDS = 900.0, 150.0
 """That training may take in one job, reported or not."""
 BATCH = 64
-ENOUGH = 4.0
 RECORDS, KEPT = 200, 40
-"""Of a path, and those that are written down."""
+"""Of a path, and those that are written down. Moves are tuned at records: choosing has as many."""
+LONGEST, FEWER = 20, 10
+"""Annealings that a path may take at most to use its budget, and how many times fewer records it has after two."""
+BUDGET, EPOCHS, CLOCK = "budget", "epochs", "clock"
+"""What ended a job: its budget, the most epochs that a path may take, or the clock."""
 
 
 class Task(NamedTuple):
@@ -55,6 +63,7 @@ TASKS = {
         Task("Pendulum-v1", (16,), 2e6, ((20.0, 500.0), (20.0, 3000.0)), (600, 1500)),
     )
 }
+SLOWEST = "Acrobot-v1"
 OURS = {"tau": (4, 12), "sigma": (0.1, 0.3), "chunk": (4,)}
 THEIRS = {"population": (16, 48), "episodes": (1, 4), "sigma": (0.1, 0.3), "step": (0.03, 0.1)}
 KINDS = ("open_es", "pgpe")
@@ -72,7 +81,7 @@ PUBLISHED = {
 
 
 def jobs_for_choosing() -> list[dict[str, Any]]:
-    """Every setting of every method and environment, in turns so that all have a chance where time is short."""
+    """Every setting of every method and environment, in turns, those of the slowest environment first."""
     found: list[dict[str, Any]] = []
     for task in TASKS.values():
         for s, anneal, tau, sigma, chunk in itertools.product(task.s, task.anneal, *OURS.values()):
@@ -80,9 +89,29 @@ def jobs_for_choosing() -> list[dict[str, Any]]:
             found += [{"task": task.name, "method": method, "how": how} for method in PATHS]
         for kind, *values in itertools.product(KINDS, *THEIRS.values()):
             found.append({"task": task.name, "method": kind, "how": dict(zip(THEIRS, values, strict=True))})
-    order = np.random.default_rng(0).permutation(len(found))
+    order = sorted(np.random.default_rng(0).permutation(len(found)), key=lambda k: found[k]["task"] != SLOWEST)
     shared = {"seed": CHOOSING_SEED, "count": CHOOSING, "is_reported": False}
     return [{**found[k], **shared} for k in order]
+
+
+def conditions() -> dict[str, Any]:
+    """All that choosing depends on, as JSON has it: rows of other conditions are not compared."""
+    grid = {"tasks": TASKS, "ours": OURS, "theirs": THEIRS}
+    numbers = {
+        "seed": CHOOSING_SEED,
+        "count": CHOOSING,
+        "episodes": FEW,
+        "tried": TRIED_SEED,
+        "seconds": CHOOSING_SECONDS,
+    }
+    paths = {"batch": BATCH, "records": RECORDS, "longest": (LONGEST, FEWER), "started": STARTED, "share": SHARE}
+    found: dict[str, Any] = json.loads(json.dumps({**grid, **numbers, **paths}))
+    return found
+
+
+def job_name(job: dict[str, Any]) -> str:
+    """A setting of a method in an environment, in a word."""
+    return f"{_name(job)}/{json.dumps(job['how'])}"
 
 
 def work(job: dict[str, Any]) -> dict[str, Any]:
@@ -113,12 +142,16 @@ def sampled(job: dict[str, Any]) -> dict[str, Any]:
         first = how["s"][1] / 4
     s = tj.schedule.exponential(first, how["s"][1], how["anneal"])
     target = tj.Target(problem, how["tau"], how["sigma"], s, prior=1.0)
-    # Pairs of episodes that are surely beyond the budget, unless most are much shorter than they may be.
-    enough = job["count"] * ENOUGH * task.budget / (2 * environment.max_steps)
-    used = [0.0]
+    ended = [EPOCHS]
 
     def watch(progress: tj.Progress) -> None:
-        used[0] = progress.data_used
+        if min(before + np.array(progress.steps_used)) > task.budget:
+            ended[0] = BUDGET
+
+    def is_over() -> bool:
+        if ended[0] == EPOCHS and time.perf_counter() - began > seconds:
+            ended[0] = CLOCK
+        return ended[0] != EPOCHS
 
     run = tj.sample(
         target,
@@ -129,11 +162,13 @@ def sampled(job: dict[str, Any]) -> dict[str, Any]:
         initial=initial,
         acceptance=tj.Penalty(how["chunk"]),
         tune=True,
-        records=RECORDS if job["is_reported"] else KEPT,
+        records=RECORDS,
         keep_paths=True,
         progress=watch,
-        stop=lambda: time.perf_counter() - began > seconds or used[0] > enough,
+        stop=is_over,
     )
+    while ended[0] == EPOCHS and run.epochs < LONGEST * how["anneal"]:
+        run = run.extend(2 * how["anneal"], RECORDS // FEWER, watch, is_over)
     records, history = run.records, run.history
     assert history is not None
     steps, curve = records["steps_used"] + before[:, None], loss.return_of(records["loss"])
@@ -151,6 +186,7 @@ def sampled(job: dict[str, Any]) -> dict[str, Any]:
         "steps": steps[:, kept].tolist(),
         "curve": curve[:, kept].tolist(),
         "used": [int(steps[chain, last[chain]]) for chain in range(job["count"])],
+        "ended": ended[0],
         "scores": scores,
         "value": float(np.mean([score[best]["mean"] for score in scores])),
         "s": records["s"][:, kept].tolist(),
@@ -221,37 +257,61 @@ def strategies(
     """
     import jax
     import jax.numpy as jnp
-    import optax
-    from evosax.algorithms import PGPE, Open_ES
 
     from trajens import rl
 
     environment = rl.environment(task.name)
-    network = rl.network(environment, task.hidden, "tanh")
-    loss = rl.episodes_of(rl.problem(environment, network))
-    adam, solution = optax.adam(how["step"]), jnp.zeros(network.dim)
-    if kind == "pgpe":
-        strategy = PGPE(how["population"], solution, optimizer=adam)
-        params = strategy.default_params.replace(std_init=how["sigma"])
-    else:
-        constant = optax.constant_schedule(how["sigma"])
-        strategy = Open_ES(how["population"], solution, optimizer=adam, std_schedule=constant)
-        params = strategy.default_params
+    loss = rl.episodes_of(rl.problem(environment, rl.network(environment, task.hidden, "tanh")))
     keys = jax.random.split(jax.random.key(seed), count)
-    state = jax.vmap(lambda key: strategy.init(key, solution, params))(keys)
+    some = partial(generations(), loss, kind, how["population"], how["episodes"])
+    numbers = jnp.float32(how["sigma"]), jnp.float32(how["step"])
+    state: Any = None
+    used: list[np.ndarray] = []
+    means: list[np.ndarray] = []
+    began, done = time.perf_counter(), 0
+    while not used or (np.sum(used, 0).min() < budget and time.perf_counter() - began < seconds):
+        state, (steps, mean) = some(*numbers, keys, state, jnp.int32(done))
+        used.extend(np.asarray(steps, np.int64))
+        means.extend(np.asarray(mean))
+        done += 8
+    return np.cumsum(used, 0).T, np.swapaxes(np.array(means), 0, 1)
 
-    def one(key: jax.Array, state: Any) -> tuple[Any, jax.Array]:
-        key_ask, key_tell, key_episodes = jax.random.split(key, 3)
-        population, state = strategy.ask(key_ask, state, params)
-        episodes = jax.random.split(key_episodes, how["episodes"])
-        pairs = population.reshape(-1, 2, network.dim)
-        met = jnp.broadcast_to(episodes, (len(pairs), how["episodes"]))
-        losses, steps = loss.counted((), pairs, met, jnp.ones(len(pairs), bool))
-        state, _ = strategy.tell(key_tell, population, losses.mean(2).reshape(-1), state, params)
-        return state, steps.sum()
 
-    @jax.jit
-    def some(state: Any, number: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
+@cache
+def generations() -> Any:
+    """Eight generations of many strategies; compiled once for all step sizes."""
+    import jax
+    import jax.numpy as jnp
+    import optax
+    from evosax.algorithms import PGPE, Open_ES
+
+    def made(kind: str, population: int, solution: Any, sigma: Any, step: Any) -> tuple[Any, Any]:
+        adam = optax.adam(step)
+        if kind == "pgpe":
+            strategy = PGPE(population, solution, optimizer=adam)
+            return strategy, strategy.default_params.replace(std_init=sigma)
+        strategy = Open_ES(population, solution, optimizer=adam, std_schedule=lambda _: sigma)
+        return strategy, strategy.default_params
+
+    @partial(jax.jit, static_argnums=(0, 1, 2, 3))
+    def some(
+        loss: Any, kind: str, population: int, episodes: int, sigma: Any, step: Any, keys: Any, state: Any, number: Any
+    ) -> tuple[Any, tuple[jax.Array, jax.Array]]:
+        solution = jnp.zeros(loss.policy.network.dim)
+        strategy, params = made(kind, population, solution, sigma, step)
+        if state is None:
+            state = jax.vmap(lambda key: strategy.init(key, solution, params))(keys)
+            state = jax.tree.map(jnp.asarray, state)
+
+        def one(key: jax.Array, state: Any) -> tuple[Any, jax.Array]:
+            key_ask, key_tell, key_episodes = jax.random.split(key, 3)
+            members, state = strategy.ask(key_ask, state, params)
+            pairs = members.reshape(-1, 2, len(solution))
+            met = jnp.broadcast_to(jax.random.split(key_episodes, episodes), (len(pairs), episodes))
+            losses, steps = loss.counted((), pairs, met, jnp.ones(len(pairs), bool))
+            state, _ = strategy.tell(key_tell, members, losses.mean(2).reshape(-1), state, params)
+            return state, steps.sum()
+
         def generation(state: Any, k: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
             now = jax.vmap(lambda key: jax.random.fold_in(key, k))(keys)
             state, steps = jax.vmap(one)(now, state)
@@ -259,15 +319,7 @@ def strategies(
 
         return jax.lax.scan(generation, state, number + jnp.arange(8))
 
-    used: list[np.ndarray] = []
-    means: list[np.ndarray] = []
-    began, done = time.perf_counter(), 0
-    while not used or (np.sum(used, 0).min() < budget and time.perf_counter() - began < seconds):
-        state, (steps, mean) = some(state, jnp.int32(done))
-        used.extend(np.asarray(steps, np.int64))
-        means.extend(np.asarray(mean))
-        done += 8
-    return np.cumsum(used, 0).T, np.swapaxes(np.array(means), 0, 1)
+    return some
 
 
 def evolved(job: dict[str, Any]) -> dict[str, Any]:
@@ -275,7 +327,7 @@ def evolved(job: dict[str, Any]) -> dict[str, Any]:
     from trajens import rl
 
     task, count = TASKS[job["task"]], EPISODES if job["is_reported"] else FEW
-    seconds = SECONDS if job["is_reported"] else 2 * CHOOSING_SECONDS
+    seconds = SECONDS if job["is_reported"] else CHOOSING_SECONDS
     environment = rl.environment(task.name)
     policy = rl.Policy.of(environment, rl.network(environment, task.hidden, "tanh"))
     steps, means = strategies(task, job["method"], job["how"], job["seed"], job["count"], task.budget, seconds)
@@ -288,6 +340,7 @@ def evolved(job: dict[str, Any]) -> dict[str, Any]:
         "steps": steps[:, kept].tolist(),
         "curve": curve,
         "used": [int(steps[k, last[k]]) for k in range(job["count"])],
+        "ended": BUDGET if steps[:, -1].min() >= task.budget else CLOCK,
         "scores": [{"single": {"mean": float(t.mean()), "stderr": float(t.std(ddof=1) / count**0.5)}} for t in total],
         "value": float(total.mean()),
     }
@@ -346,20 +399,24 @@ def early_exit() -> None:
 
 
 def chosen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The best setting of every method and environment, as a job to report."""
+    """The best setting of every method and environment, as a job to report; none that was judged too early or late."""
     best: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         key = row["task"], row["method"]
+        # The clock ended it, or not one record is within the budget.
+        if row["ended"] == CLOCK or max(row["used"]) > TASKS[row["task"]].budget:
+            continue
         if key not in best or row["value"] > best[key]["value"]:
             best[key] = row
     report = {"seed": REPORTED_SEED, "count": SEEDS, "is_reported": True}
     return [{"task": r["task"], "method": r["method"], "how": r["how"], **report} for r in best.values()]
 
 
-def carried_out(jobs: list[dict[str, Any]], workers: int, minutes: float) -> list[dict[str, Any]]:
-    """Results of all jobs that were done in time."""
-    found: list[dict[str, Any]] = []
-    until = time.perf_counter() + 60 * minutes
+def carried_out(
+    jobs: list[dict[str, Any]], workers: int, minutes: float, keep: Callable[[dict[str, Any]], None]
+) -> None:
+    """Tell `keep` of the result of every job that was done in time."""
+    done, until = 0, time.perf_counter() + 60 * minutes
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     futures = [pool.submit(work, job) for job in jobs]
     try:
@@ -368,19 +425,51 @@ def carried_out(jobs: list[dict[str, Any]], workers: int, minutes: float) -> lis
             if error is not None:
                 print(f"failed: {error!r}", flush=True)
                 continue
-            row = future.result()
-            found.append(row)
+            row, done = future.result(), done + 1
+            keep(row)
             print(
-                f"{len(found)}/{len(jobs)} {row['task']} {row['method']} {row['how']} {row['value']:.1f} "
-                f"({row['seconds']:.0f} s)",
+                f"{done}/{len(jobs)} {row['task']} {row['method']} {row['how']} {row['value']:.1f} "
+                f"({row['seconds']:.0f} s, {row['ended']})",
                 flush=True,
             )
     except TimeoutError:
-        print(f"{len(jobs) - len(found)} jobs were not done in time", flush=True)
+        print(f"{len(jobs) - done} jobs were not done in time", flush=True)
     for process in list((pool._processes or {}).values()):
         process.terminate()
     pool.shutdown(wait=False, cancel_futures=True)
-    return found
+
+
+def choose(file: Path, some: int | None, workers: int, minutes: float) -> list[dict[str, Any]]:
+    """Rows of all settings that were tried, those of `file` first; it is written after every job."""
+    rows = []
+    if file.exists():
+        found = json.loads(file.read_text())
+        if not isinstance(found, dict) or found.get("conditions") != conditions():
+            sys.exit(
+                f"{file} must be of this grid, clock and budget, and is of another; give another --out, or remove it."
+            )
+        rows = found["rows"]
+    done = {job_name(row) for row in rows}
+    kept = ("task", "method", "how", "seed", "count", "value", "used", "ended", "seconds")
+
+    def keep(row: dict[str, Any]) -> None:
+        rows.append({name: row[name] for name in kept})
+        written(file, {"conditions": conditions(), "rows": rows})
+
+    carried_out([job for job in jobs_for_choosing()[:some] if job_name(job) not in done], workers, minutes, keep)
+    return rows
+
+
+def report(file: Path, jobs: list[dict[str, Any]], workers: int, minutes: float, again: list[str] | None) -> None:
+    """Carry out `jobs`, or those named in `again` that then replace rows of `file`; it is written after every job."""
+    rows = [] if again is None else json.loads(file.read_text())
+    rows = [row for row in rows if _name(row) not in (again or ())]
+
+    def keep(row: dict[str, Any]) -> None:
+        rows.append(row)
+        written(file, sorted(rows, key=_name))
+
+    carried_out([job for job in jobs if again is None or _name(job) in again], workers, minutes, keep)
 
 
 def main() -> None:
@@ -388,8 +477,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/rl"))
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--minutes", type=float, default=6.0, help="for choosing settings")
-    parser.add_argument("--report-minutes", type=float, default=3.0)
+    parser.add_argument("--minutes", type=float, default=20.0, help="for choosing settings")
+    parser.add_argument("--report-minutes", type=float, default=10.0, help="0: choose only")
     parser.add_argument("--smoke", action="store_true", help="try all imports and end")
     parser.add_argument("--some", type=int, help="choose among so many jobs only, for trying this program")
     parser.add_argument(
@@ -404,14 +493,18 @@ def main() -> None:
     if given.draw:
         from rl_figure import draw, table
 
-        report = json.loads((given.out / "report.json").read_text())
-        print(table(report, PUBLISHED, {name: task.budget for name, task in TASKS.items()}))
-        draw(report, PUBLISHED, Path("docs/figures/rl.png"))
+        rows = json.loads((given.out / "report.json").read_text())
+        budgets = {name: task.budget for name, task in TASKS.items()}
+        print(table(rows, PUBLISHED, budgets))
+        draw(rows, PUBLISHED, budgets, Path("docs/figures/rl.png"))
         return
     # One core a process: there are many.
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["OMP_NUM_THREADS"] = "1"
+    # What one process has compiled, others need not.
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", tempfile.mkdtemp(prefix="trajens-rl-"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
     given.out.mkdir(parents=True, exist_ok=True)
     if given.smoke:
         import optax  # noqa: F401
@@ -421,28 +514,23 @@ def main() -> None:
 
         print([rl.environment(name).returns for name in TASKS])
         return
-    if given.again is not None:
-        report = json.loads((given.out / "report.json").read_text())
-        jobs = [
-            job for job in chosen(json.loads((given.out / "choosing.json").read_text())) if _name(job) in given.again
-        ]
-        found = {_name(row): row for row in carried_out(jobs, given.workers, given.report_minutes)}
-        written(given.out / "report.json", [found.get(_name(row), row) for row in report])
-        return
-    rows = carried_out(jobs_for_choosing()[: given.some], given.workers, given.minutes)
-    kept = ("task", "method", "how", "seed", "count", "value", "seconds")
-    written(given.out / "choosing.json", [{name: row[name] for name in kept} for row in rows])
-    written(given.out / "report.json", carried_out(chosen(rows), given.workers, given.report_minutes))
+    choosing = given.out / "choosing.json"
+    rows = choose(choosing, given.some if given.again is None else 0, given.workers, given.minutes)
+    print(f"{len(rows)} of {len(jobs_for_choosing())} settings were tried", flush=True)
+    if given.report_minutes:
+        report(given.out / "report.json", chosen(rows), given.workers, given.report_minutes, given.again)
 
 
 def _name(row: dict[str, Any]) -> str:
     return f"{row['task']}/{row['method']}"
 
 
-def written(file: Path, rows: list[dict[str, Any]]) -> None:
+def written(file: Path, content: Any) -> None:
     """As JSON, with few digits."""
-    rounded = json.loads(json.dumps(rows), parse_float=lambda text: float(f"{float(text):.6g}"))
-    file.write_text(json.dumps(rounded) + "\n")
+    from trajens.files import write_atomically
+
+    rounded = json.loads(json.dumps(content), parse_float=lambda text: float(f"{float(text):.6g}"))
+    write_atomically(file, (json.dumps(rounded) + "\n").encode())
 
 
 if __name__ == "__main__":

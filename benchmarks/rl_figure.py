@@ -57,7 +57,8 @@ def apart(scores: list[dict[str, Any]]) -> tuple[float, float]:
 def table(rows: list[Row], published: Published, budgets: dict[str, float]) -> str:
     """What is said in the documentation, in Markdown."""
     lines = [
-        "| environment | method | single | vote | mean | steps to ARS | steps to PPO |",
+        "| environment | method | single models, or the mean of a strategy | vote | mean "
+        "| reached ARS, steps | reached PPO, steps |",
         "|---|---|---|---|---|---|---|",
     ]
     for task, known in published.items():
@@ -75,26 +76,30 @@ def table(rows: list[Row], published: Published, budgets: dict[str, float]) -> s
                 of_all = f"{len(reached)} of {len(steps)}"
                 cells.append(f"{of_all}, {np.median(reached):.1e}" if reached else of_all)
             lines.append(f"| {task} | {LABELS[method]} | {' | '.join(cells)} |")
-    heading = "| environment | world | method | single | vote | mean | vote or mean - single |"
-    lines += ["", heading, "|---|---|---|---|---|---|---|"]
-    for task in published:
-        for method in LABELS:
-            row = of(rows, task, method)
-            for world, scores in ({} if row is None else row.get("robust", {})).items():
-                cells = []
-                for how in ("single", "vote", "mean"):
-                    if how not in scores[0] or (row is not None and "batch" not in row and how != "single"):
-                        cells.append("")
-                        continue
-                    values = np.array([score[how]["mean"] for score in scores])
-                    cells.append(f"{values.mean():.1f} ± {values.std(ddof=1) / len(values) ** 0.5:.1f}")
-                cells.append("" if row is None or "batch" not in row else "{:+.1f} ± {:.1f}".format(*apart(scores)))
-                lines.append(f"| {task} | {world} | {LABELS[method]} | {' | '.join(cells)} |")
+    lines += ["", *_elsewhere(rows, list(published))]
     return "\n".join(lines)
 
 
-def draw(rows: list[Row], published: Published, out: Path) -> None:
-    """Write the picture as .png and .pdf: a column for every environment."""
+def _elsewhere(rows: list[Row], tasks: list[str]) -> list[str]:
+    """A line for every world: single models, what an ensemble returns beyond them, and the means of strategies."""
+    heads = [f"{label}: single | more" if method.startswith("path") else label for method, label in LABELS.items()]
+    lines = [f"| environment | world | {' | '.join(heads)} |", "|---" * (2 + " | ".join(heads).count("|") + 1) + "|"]
+    for task in tasks:
+        found = {method: row for method in LABELS if (row := of(rows, task, method)) is not None}
+        for world in next(iter(found.values()))["robust"]:
+            cells = []
+            for row in found.values():
+                scores = row["robust"][world]
+                values = np.array([score["single"]["mean"] for score in scores])
+                cells.append(f"{values.mean():.1f} ± {values.std(ddof=1) / len(values) ** 0.5:.1f}")
+                if "batch" in row:
+                    cells.append("{:+.1f} ± {:.1f}".format(*apart(scores)))
+            lines.append(f"| {task} | {world} | {' | '.join(cells)} |")
+    return lines
+
+
+def draw(rows: list[Row], published: Published, budgets: dict[str, float], out: Path) -> None:
+    """Write the picture as .png and .pdf: a column for every environment, returns within the budget."""
     from matplotlib.figure import Figure
 
     with style.journal_style():
@@ -103,23 +108,26 @@ def draw(rows: list[Row], published: Published, out: Path) -> None:
         figure.set_size_inches(len(published) * 0.8 * width, 2 * height + 0.5)
         grid = figure.subplots(2, len(published), squeeze=False)
         for k, (task, known) in enumerate(published.items()):
-            _curves(grid[0, k], rows, task, known)
+            _curves(grid[0, k], rows, task, known, budgets[task])
             _batches(grid[1, k], rows, task)
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
         for file in style.save(figure, out.with_suffix("")):
             print(f"wrote {file}")
 
 
-def _curves(axes: Any, rows: list[Row], task: str, known: dict[str, tuple[float, float]]) -> None:
+def _curves(axes: Any, rows: list[Row], task: str, known: dict[str, tuple[float, float]], budget: float) -> None:
     for i, (method, label) in enumerate(LABELS.items()):
         row = of(rows, task, method)
         if row is None:
             continue
         colour = style.COLOURS[i]
-        for steps, returns in zip(np.array(row["steps"]), acting(row), strict=True):
-            axes.plot(steps, returns, color=colour, linewidth=0.5, alpha=0.6)
-        steps, returns = np.array(row["steps"]).mean(0), acting(row).mean(0)
-        axes.plot(steps, returns, color=colour, linewidth=1.6, label=label)
+        all_steps, all_returns = np.array(row["steps"]), acting(row)
+        # Seeds take their steps at different rates.
+        common = np.geomspace(all_steps[:, 0].max(), budget, 80)
+        for steps, returns in zip(all_steps, all_returns, strict=True):
+            axes.plot(steps[steps <= budget], returns[steps <= budget], color=colour, linewidth=0.5, alpha=0.6)
+        mean = np.mean([np.interp(common, *seed) for seed in zip(all_steps, all_returns, strict=True)], axis=0)
+        axes.plot(common, mean, color=colour, linewidth=1.6, label=label)
     for (name, (goal, cost)), marker in zip(known.items(), ("*", "s"), strict=True):
         axes.plot([cost], [goal], color="black", marker=marker, linestyle="none", label=f"{name}, published")
     axes.set(xscale="log", xlabel="steps of the environment", ylabel="return", title=task)

@@ -214,8 +214,10 @@ def test_steps_are_counted_where_they_are_taken(monkeypatch):
     monkeypatch.setattr("trajens.sampling.auditing.PROPOSALS", 2)
     monkeypatch.setattr("trajens.sampling.auditing.SHARE", 0.5)
     problem = rl.problem(Even(), tj.models.linear(2, 2), max_batch=32)
-    run = tj.sample(tj.Target(problem, 3, 0.5, 8.0, 1.0), 120, **SETTINGS)
+    told: list[tj.Progress] = []
+    run = tj.sample(tj.Target(problem, 3, 0.5, 8.0, 1.0), 120, **{**SETTINGS, "progress": told.append})
     found = run.records
+    assert told[-1].steps_used == tuple(found["steps_used"][:, -1])
     assert (found["steps_used"] == 2 * 3 * found["data_used"]).all()
     # Models are measured in pairs, of which tau = 3 have two.
     assert (found["steps_measured"] == 3 * 4 * found["data_measured"] // 3).all()

@@ -103,4 +103,5 @@ def progress_of(now: Standing, last: Records, seconds: float) -> Progress:
         acceptance, batch = float(pending.accepted.sum() / proposals), float(pending.examples.sum() / proposals)
         used += int(pending.evaluations.sum())
     phase = "burn-in" if now.epoch < now.adapted.burn_in else "sampling"
-    return Progress(now.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss), phase)
+    steps = tuple(int(n) for n in last["steps_used"][:, -1]) if "steps_used" in last else ()
+    return Progress(now.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss), phase, steps)

@@ -22,7 +22,8 @@ _BARS = " ▁▂▃▄▅▆▇█"
 class Progress(NamedTuple):
     """After a block: epochs done, seconds since the start, loss per model, acceptance, mean batch, examples used.
 
-    `phase` says what a run is about: ``evolution`` (of a start), ``burn-in``, ``sampling``.
+    `phase` says what a run is about: ``evolution`` (of a start), ``burn-in``, ``sampling``. `steps_used` are those of
+    every chain at the last record, where losses count steps.
     """
 
     epoch: int
@@ -33,6 +34,7 @@ class Progress(NamedTuple):
     data_used: int
     chains: int
     phase: str = "sampling"
+    steps_used: tuple[int, ...] = ()
 
 
 Show = Callable[[Progress], None]
