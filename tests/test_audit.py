@@ -116,6 +116,7 @@ def sample(acceptance, epochs=200, target=TARGET, **changes):
     return tj.sample(target, epochs, acceptance=acceptance, **{**SETTINGS, **changes})
 
 
+@pytest.mark.slow
 def test_a_wrong_factor_of_delta_is_found_in_a_run():
     found = tj.audit(sample(Scaled(1.1)), proposals=4096)
     assert (found.proposals, found.examples) == (4096, 96)
@@ -173,6 +174,7 @@ def test_every_test_and_move_and_loss_is_audited(way):
     assert found.batch_size == pytest.approx(run.records["batch_size"][:, -3:].mean(), rel=0.35)
 
 
+@pytest.mark.slow
 def test_audits_after_burn_in_change_nothing_but_what_they_record(monkeypatch):
     monkeypatch.setattr(auditing, "_CHEAP", 0)
     settings = {"epochs": 3000, "burn_in": 500, "records": 12, "keep_paths": True}
@@ -197,6 +199,7 @@ def planned():
     return sample(tj.Penalty(16), epochs=6000, burn_in=3000, records=40)
 
 
+@pytest.mark.slow
 def test_audits_take_a_fiftieth_of_the_data_at_most(planned):
     records = planned.records
     audited, used = records["data_audited"], records["data_used"]
@@ -207,6 +210,7 @@ def test_audits_take_a_fiftieth_of_the_data_at_most(planned):
     np.testing.assert_array_equal(np.diff(audited.mean(0), prepend=0.0) > 0, is_audited.any(0))
 
 
+@pytest.mark.slow
 def test_the_end_of_burn_in_is_audited_and_the_first_record_after_it_that_can_be_afforded(planned):
     records = planned.records
     epoch, used = records["epoch"][0], records["data_used"].mean(0)

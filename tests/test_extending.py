@@ -158,7 +158,7 @@ def assert_samples(run, exact):
     ("prior", "scan"),
     [
         (None, "checkerboard"),
-        (0.6, "random"),
+        pytest.param(0.6, "random", marks=pytest.mark.slow),
         pytest.param(None, "random", marks=pytest.mark.slow),
         pytest.param(0.6, "checkerboard", marks=pytest.mark.slow),
     ],
@@ -323,6 +323,7 @@ class Undecided(tj.AcceptanceTest):
         return tj.acceptance.Verdict(False, evidence.delta > 0, tj.acceptance.Reason.TESTED)
 
 
+@pytest.mark.slow
 def test_a_test_that_never_decides_is_taken_at_its_word_after_all_data():
     target = tj.Target(tj.datasets.perceptron(size=40).problem(), 4, 0.1, 1.0)
     run = tj.sample(target, 20, chains=2, records=1, burn_in=0, acceptance=Undecided())

@@ -83,7 +83,7 @@ def test_fewer_examples_are_an_honest_estimate():
     assert (np.abs(difference) < 6 * error).all()
 
 
-@pytest.mark.parametrize("records", [6, 60])
+@pytest.mark.parametrize("records", [pytest.param(6, marks=pytest.mark.slow), 60])
 def test_records_do_not_depend_on_a_stop(tmp_path, small_blocks, records):
     whole = sample(records=records)
     run, stops = sample(fresh(tmp_path / "a"), records, stop=StopAfter(0)), 0

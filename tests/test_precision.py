@@ -23,7 +23,7 @@ CASES = {
     "barker": {"move": tj.SingleSite(), "acceptance": tj.Barker(), "scan": "random"},
     "metropolis": {"move": tj.SingleSite(), "acceptance": tj.Metropolis(7), "scan": "checkerboard"},
 }
-QUICK = ("penalty", "mixture")
+QUICK = ("penalty",)
 
 
 @pytest.fixture
@@ -95,7 +95,9 @@ def test_only_the_call_itself_is_in_single_precision(wide):
     assert is_wide()
 
 
-@pytest.mark.parametrize("is_wide_first", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "is_wide_first", [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.long)]
+)
 def test_a_run_is_resumed_with_the_other_precision(wide, tmp_path, is_wide_first):
     whole = small_run.sample(None)
     wide(is_wide_first)

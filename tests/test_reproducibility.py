@@ -21,7 +21,13 @@ SETTINGS = {
         "scan": "checkerboard",
     },
 }
-every_setting = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+every_setting = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(value, id=name, marks=pytest.mark.slow if name == "paper" else [])
+        for name, value in SETTINGS.items()
+    ],
+)
 
 
 def sample(epochs=600, records=6, seed=0, chains=8, burn_in=100, target=TARGET, **settings):

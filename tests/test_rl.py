@@ -233,6 +233,7 @@ def test_steps_of_many_words_are_whole_numbers():
     np.testing.assert_array_equal(whole_steps(_added(words, jnp.array([7, 7], jnp.uint32))), [2**33 + 4, 12])
 
 
+@pytest.mark.slow
 def test_losses_without_steps_have_no_columns_of_them():
     stream = tj.Stream(lambda theta, keys: jax.vmap(jax.random.uniform)(keys) + (theta**2).sum(), 2, 32)
     records = tj.sample(tj.Target(stream, 2, 0.5, 1.0, 1.0), 20, **{**SETTINGS, "burn_in": 5}).records
@@ -271,6 +272,7 @@ def test_evaluate_tells_returns_with_errors(capsys, trained):
     assert found["returns"]["single"]["stderr"] == pytest.approx(single.std(ddof=1) / 30**0.5)
 
 
+@pytest.mark.slow
 def test_picture_and_report_show_the_return_against_steps(capsys, trained, tmp_path):
     assert call(capsys, "picture", str(trained), "--out", str(tmp_path / "a.png"))[0] == 0
     assert (tmp_path / "a.png").stat().st_size > 10_000

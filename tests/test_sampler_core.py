@@ -169,6 +169,7 @@ class FirstFew(tj.AcceptanceTest):
         return {"seen": state["seen"] + 1}
 
 
+@pytest.mark.slow
 def test_a_test_of_ones_own_has_a_memory():
     target = tj.Target(DATA.problem(), tau=3, sigma=0.1, s=20.0)
     run = tj.sample(target, 90, chains=4, burn_in=60, records=3, acceptance=FirstFew(7))

@@ -183,6 +183,7 @@ def sample(acceptance, epochs=300, **changes):
     return tj.sample(TARGET, epochs, acceptance=acceptance, **{**settings, **changes})
 
 
+@pytest.mark.slow
 def test_a_second_stage_reads_other_examples_and_all_are_counted(monkeypatch):
     looked = []
     evaluate = sampler._evaluate

@@ -63,6 +63,7 @@ def test_a_plan_keeps_its_tolerance_and_a_larger_one_allows_no_less_noise(kind):
     assert rhos[1] >= rhos[0]
 
 
+@pytest.mark.slow
 def test_the_largest_noise_is_beyond_the_tolerance_and_so_the_plan_had_something_to_do():
     test = tj.Penalty(CHUNK)
     fresh = proposals_of("product", seed=7, number=1024)

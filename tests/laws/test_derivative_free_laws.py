@@ -45,7 +45,8 @@ def counted():
     return weight / weight.sum(), losses.sum() / weight.sum()
 
 
-@pytest.mark.parametrize("scores", [None, pytest.param("losses", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("scores", [None, "losses"])
 def test_signs_have_the_law_that_is_counted(scores):
     problem = MODEL.problem(X, Y, "0-1")
     run = tj.sample(

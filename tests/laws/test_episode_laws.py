@@ -65,7 +65,7 @@ def exact(tau, losses):
     return above, above * losses[1] + (1 - above) * losses[0]
 
 
-@pytest.mark.parametrize("tau", [pytest.param(1, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("tau", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_policies_have_the_law_of_their_expected_return(tau):
     problem = rl.problem(Bandit(), tj.models.linear(1, 2), max_batch=256)
     target = tj.Target(problem, tau, SIGMA, S, PRIOR)

@@ -24,6 +24,7 @@ def target():
 EXACT = tj.exact.perceptron(DATA.x, DATA.y, TAU, SIGMA, S, PRIOR)
 
 
+@pytest.mark.slow
 def test_padded_data_have_the_path_law_of_the_data():
     epochs, burn_in = 2000, 800
     run = tj.sample(

@@ -53,7 +53,8 @@ BOTH_SCANS = ("random", "checkerboard")
 # What takes long to compile, or is the case of another with one thing left out.
 LONGEST = [(move, scan) for move in ("all moves", "longest segment", "single site, masked") for scan in BOTH_SCANS]
 LONGEST += [(move, "random") for move in MOVES if "partial refresh" in move]
-LONGEST += [("centre of mass and single site", "checkerboard"), ("segment", "checkerboard"), ("segment", "random")]
+LONGEST += [(move, scan) for move in ("centre of mass and single site", "segment") for scan in BOTH_SCANS]
+LONGEST += [("segment, masked, partial refresh", "checkerboard")]
 # Barker differs from Metropolis in one line, so that some moves will do.
 QUICK = [(tj.Metropolis(), move, scan) for move in MOVES for scan in BOTH_SCANS if (move, scan) not in LONGEST] + [
     (tj.Barker(), "single site, masked", "checkerboard"),
@@ -75,7 +76,7 @@ def test_path_law_is_the_exact_gaussian(test, move, scan):
         check(perceptron(), TAU, SIGMA, S, prior, move=MOVES[move], acceptance=test, scan=scan)
 
 
-@pytest.mark.parametrize("scan", BOTH_SCANS)
+@pytest.mark.parametrize("scan", ["random", pytest.param("checkerboard", marks=pytest.mark.slow)])
 def test_single_model_path_law_is_the_exact_gaussian(scan):
     move = tj.SingleSite(0.5, 0.8)
     for prior in (None, 0.3, 5.0):
@@ -88,6 +89,7 @@ def test_path_law_holds_when_a_phase_repeats_its_proposals():
     check(perceptron(), 4, SIGMA, S, None, move=tj.SingleSite(), acceptance=tj.Barker(), scan=scan)
 
 
+@pytest.mark.slow
 def test_path_law_holds_when_data_come_in_unequal_chunks():
     test = tj.Metropolis(chunk=7)
     check(perceptron(), TAU, SIGMA, S, 0.6, move=tj.Segment(2), acceptance=test, scan="random")
