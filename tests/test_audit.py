@@ -152,10 +152,13 @@ WAYS = {
 }
 
 
-OFTEN = ("paper",)
+SOMETIMES = ("no plan", "mixture", "0-1 loss, many s", "schedule")
 
 
-@pytest.mark.parametrize("way", [way if way in OFTEN else pytest.param(way, marks=pytest.mark.slow) for way in WAYS])
+MARKS = {"paper": [], **dict.fromkeys(SOMETIMES, pytest.mark.slow)}
+
+
+@pytest.mark.parametrize("way", [pytest.param(way, marks=MARKS.get(way, pytest.mark.long)) for way in WAYS])
 def test_every_test_and_move_and_loss_is_audited(way):
     target, settings = WAYS[way]
     run = sample(target=target, **settings)

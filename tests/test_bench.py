@@ -15,7 +15,7 @@ from trajens.cli import app
 TINY = Size(tau=4, chunk=24, chains=1, examples=300, train_epochs=16, seconds=0.01, rounds=2, limit=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_json_and_table_of_the_sampler(capsys, monkeypatch):
     # Compiling is most of the time: the paper's scheme takes the program of the others.
     monkeypatch.setattr(bench, "paper_test", tj.Penalty)

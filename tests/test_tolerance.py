@@ -159,7 +159,7 @@ def sampler_of(s, burn_in=400, chains=8, acceptance=None):
 
 
 @pytest.mark.usefixtures("cheap")
-@pytest.mark.slow
+@pytest.mark.long
 def test_plans_are_made_in_burn_in_and_frozen_after_it():
     target = tj.Target(DATA.problem(), tau=4, sigma=0.2, s=40.0)
     settings = {"chains": 8, "burn_in": 400, "records": 16, "acceptance": tj.Penalty(8)}

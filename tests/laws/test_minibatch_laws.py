@@ -81,7 +81,7 @@ def test_full_data_barker_has_no_bias():
     assert abs(bias) < Z * error
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_papers_scheme_samples_a_colder_law():
     # Without the finite-population factor it reads too much noise into Delta*.
     bias, error, _ = relative_bias(tj.paper_test(16), epochs=12_000, chains=512)

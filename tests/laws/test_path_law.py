@@ -61,9 +61,11 @@ QUICK = [(tj.Metropolis(), move, scan) for move in MOVES for scan in BOTH_SCANS 
     (tj.Barker(), "segment", "random"),
 ]
 EVERY = [(test, move, scan) for test in (tj.Metropolis(), tj.Barker()) for move in MOVES for scan in BOTH_SCANS]
-# With Metropolis first; Barker's has nothing of its own but for that line.
+# All moves at once have every part of the others; Barker's test has nothing of its own but for that line.
+SOON = [(tj.Metropolis(), "all moves", scan) for scan in BOTH_SCANS]
+SOON += [(tj.Metropolis(), "segment, masked, partial refresh", "random"), (tj.Metropolis(), "segment", "random")]
 SLOW = [
-    pytest.param(*case, marks=pytest.mark.long if isinstance(case[0], tj.Barker) else pytest.mark.slow)
+    pytest.param(*case, marks=pytest.mark.slow if case in SOON else pytest.mark.long)
     for case in EVERY
     if case not in QUICK
 ]

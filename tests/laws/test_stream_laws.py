@@ -62,7 +62,8 @@ SLOW += [
     ("the paper's", "single site", "checkerboard", 4, (4.0,)),
 ]
 SLOW += [("barker", "segments", "checkerboard", 4, (2.0, 6.0))]
-CASES = QUICK + [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW]
+SOON = SLOW[:3]
+CASES = QUICK + [pytest.param(*case, marks=pytest.mark.slow if case in SOON else pytest.mark.long) for case in SLOW]
 
 
 def check(stream, test, move, scan, tau, tilts, prior=None):

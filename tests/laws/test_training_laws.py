@@ -10,8 +10,6 @@ import trajens as tj
 from tests.monte_carlo import assert_agrees, assert_path_law
 from trajens.moves.base import FRACTION_OF_MANY
 
-pytestmark = pytest.mark.slow
-
 STATED, SIGMAS = 0.01, 3.5
 """What a minibatch test may be off by, of the excess loss, and standard errors of independent chains."""
 
@@ -32,12 +30,11 @@ def assert_loss(found, exact):
 @pytest.mark.parametrize(
     "test",
     [
-        tj.Penalty(16),
-        tj.Penalty(16, rho=0.6, tolerance=None, stages=1),
-        tj.Penalty(45, rho=0.01, tolerance=None, stages=1),
-        tj.MinibatchBarker(45, rho=0.3),
+        pytest.param(tj.Penalty(16), id="default", marks=pytest.mark.slow),
+        pytest.param(tj.Penalty(16, rho=0.6, tolerance=None, stages=1), id="one stage", marks=pytest.mark.long),
+        pytest.param(tj.Penalty(45, rho=0.01, tolerance=None, stages=1), id="all copies", marks=pytest.mark.slow),
+        pytest.param(tj.MinibatchBarker(45, rho=0.3), id="barker", marks=pytest.mark.long),
     ],
-    ids=["default", "one stage", "all copies", "barker"],
 )
 def test_weighted_minibatches_sample_the_exact_law(test):
     tau, sigma, s = 3, 0.5, 25.0
@@ -83,18 +80,22 @@ def tuned(data, tau, sigma, s, prior=None, move=None, epochs=6000, chains=288):
     return run.history[:, is_after], run.records["loss"][:, is_after], run
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize(
+    "move", [pytest.param(move, marks=pytest.mark.slow if move == "mixture" else pytest.mark.long) for move in MOVES]
+)
 def test_moves_that_tuned_their_sizes_sample_the_exact_law(move):
     history, losses, _ = tuned(FEW, 4, 0.5, 40.0, move=MOVES[move])
     assert_path_law(history, losses, tj.exact.perceptron(FEW.x, FEW.y, 4, 0.5, 40.0), move)
 
 
+@pytest.mark.slow
 def test_a_single_model_that_tuned_its_steps_has_the_exact_law():
     for prior in (0.6, 3.0):
         history, losses, _ = tuned(FEW, 1, 0.8, 20.0, prior)
         assert_path_law(history, losses, tj.exact.perceptron(FEW.x, FEW.y, 1, 0.8, 20.0, prior), f"prior {prior}")
 
 
+@pytest.mark.slow
 def test_many_parameters_of_which_a_tuned_share_is_redrawn_have_the_exact_law():
     data, prior = regression(34, 40), 0.8
     exact = tj.exact.perceptron(data.x, data.y, 2, 0.5, 6.0, prior)
@@ -104,6 +105,7 @@ def test_many_parameters_of_which_a_tuned_share_is_redrawn_have_the_exact_law():
     assert_agrees((history - exact.mean).mean(1), 0.0, "mean")
 
 
+@pytest.mark.slow
 def test_training_to_a_given_s_samples_the_exact_law_there():
     data, s, sigma = tj.datasets.perceptron(noise=1.0), 60.0, 0.3
     run = tj.train(data.problem(), tau=4, budget=1.2e5 * 448, s=s, sigma=sigma, chains=448, records=60)
