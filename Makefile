@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= auto
+# One more process than cores: tests that start others wait for them.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else os.cpu_count() + 1)')
 
 .PHONY: install demo test test-slow test-long browser cluster lint docs sanitize gpu bench clean
 
