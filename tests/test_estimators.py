@@ -68,8 +68,14 @@ def compilations():
 
 
 @pytest.mark.slow
-@parametrize_with_checks([TrajectoryEnsembleClassifier(**SMALL), TrajectoryEnsembleRegressor(**SMALL)])
+@parametrize_with_checks([TrajectoryEnsembleClassifier(**SMALL)])
 def test_every_check_of_scikit_learn_passes(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks([TrajectoryEnsembleRegressor(**SMALL)])
+def test_every_check_of_a_regressor_passes(estimator, check):
     check(estimator)
 
 
