@@ -352,3 +352,16 @@ def test_a_speed_is_measured_in_seconds(monkeypatch):
     monkeypatch.setattr("trajens.speed._TIMED", 0.1)
     target, settings = prepared(PERCEPTRON, TAU, BUDGET, chains=CHAINS)
     assert 0 < pairs_per_second(target, settings) < 1e12
+
+
+@pytest.mark.slow
+def test_a_start_at_which_nothing_changes_does_not_make_s_endless():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((400, 4)).astype(np.float32)
+    # One in forty is of the other class, so that a model which never says so is hard to leave.
+    y = (x[:, 0] > 1.96).astype(int)
+    problem = tj.models.mlp((4, 4, 2), "step").problem(x, y, "0-1")
+    never = np.zeros(problem.dim, np.float32)
+    never[-2:] = 30.0, -30.0
+    run = tj.train(problem, tau=2, budget=1e5, start=never, progress=False)
+    assert 0 < run.s[0] < 1e5

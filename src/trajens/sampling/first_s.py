@@ -24,7 +24,11 @@ from trajens.sampling.sizes import share_renewed
 
 _ACCEPTED = 0.23
 """2 Phi(-rho/2) at the rho of `RHO_LARGEST`."""
-_SMALL, _PROPOSALS, _EXAMPLES, _FEWEST = 0.03, 256, 1024, 64
+_SHARES = 0.03, 0.3, 1.0
+"""Of a model, that are changed to look: more where less changes nothing, as with a loss that counts."""
+_PROPOSALS, _EXAMPLES, _FEWEST = 256, 1024, 64
+_TELLING = 8
+"""Proposals that must have changed the loss of an example, to be told something by."""
 _TINY = 1e-20
 
 
@@ -53,16 +57,19 @@ class Slopes(NamedTuple):
 def slopes(sampler: Sampler, state: State, pairs: float = math.inf) -> Slopes:
     """Found by proposals of a small size, or of their own where they are not tuned, for about `pairs` losses."""
     program, chains = sampler.program, sampler.settings.chains
-    if program.is_tuned:
-        state = sampler.with_share(state, _SMALL)
-    share = share_renewed(state.sizes, program.move, state.path.shape[-1])
     # A budget that is small leaves fewer examples, and then fewer proposals.
     examples = int(min(_EXAMPLES, program.population.size, max(pairs / _PROPOSALS, _FEWEST)))
     proposals = int(min(_PROPOSALS, max(pairs / examples, _FEWEST)))
-    seen = sampler.look_at(state, 0, -(-proposals // chains), examples)
-    differences = np.asarray(seen.differences, np.float64).reshape(-1, examples)
-    differences = differences[np.isfinite(differences).all(1)]
-    if len(differences) < 2:
+    for tried in _SHARES if program.is_tuned else (None,):
+        state = state if tried is None else sampler.with_share(state, tried)
+        share = share_renewed(state.sizes, program.move, state.path.shape[-1])
+        seen = sampler.look_at(state, 0, -(-proposals // chains), examples)
+        differences = np.asarray(seen.differences, np.float64).reshape(-1, examples)
+        differences = differences[np.isfinite(differences).all(1)]
+        if (differences != 0).any(1).sum() >= _TELLING:
+            break
+    else:
+        # Nothing is known of what matters: s rises from 1.
         return Slopes(1.0, 0.0, 1.0)
     means, noise = differences.mean(1), float(differences.var(1, ddof=1).mean())
     # Of the means of few examples, some of the variance is noise.
