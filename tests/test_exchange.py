@@ -1,4 +1,4 @@
-"""Exchange of paths: who exchanges, when, what is counted, and that a stop, a resume or other devices change nothing."""
+"""Exchange of paths: who exchanges, when, what is counted; stops, resumes and other devices change nothing."""
 
 import json
 
