@@ -181,3 +181,10 @@ def test_the_command_line_exchanges(tmp_path):
     assert CliRunner().invoke(app, ["resume", out, "--epochs", "400"]).exit_code == 0
     refused = CliRunner().invoke(app, ["train", "perceptron", "--s", "5", "--exchange", "auto"])
     assert refused.exit_code == 2
+
+
+def test_training_on_a_budget_exchanges_while_s_rises():
+    s = np.tile([20.0, 60.0], 2)
+    run = tj.train(DATA.problem(), tau=3, budget=2e5, s=s, chains=4, start="random", exchange=20, progress=False)
+    np.testing.assert_allclose(run.s, s)
+    assert np.nanmax(run.records["swap_acceptance"]) > 0
