@@ -11,6 +11,7 @@ from trajens.progress import Progress
 from trajens.run import Run, sample
 from trajens.sampling.auditing import Audit, audit
 from trajens.sampling.devices import Sampler
+from trajens.sampling.ladder import Exchange
 from trajens.sampling.settings import Settings
 from trajens.scan import Checkerboard, RandomScan, Scan
 from trajens.storage.directory import RunDirectory
@@ -26,6 +27,7 @@ __all__ = [
     "CentreOfMass",
     "Checkerboard",
     "Ensemble",
+    "Exchange",
     "InputError",
     "Metropolis",
     "MinibatchBarker",

@@ -15,6 +15,7 @@ from trajens.sampling import auditing
 from trajens.sampling.blocks import Blocks
 from trajens.sampling.course import ByEpochs, Course, Passed
 from trajens.sampling.devices import Sampler
+from trajens.sampling.exchanging import Exchanger
 from trajens.sampling.measure import examples_per_measurement
 from trajens.sampling.recording import record, total
 from trajens.sampling.scoring import rescored
@@ -27,32 +28,49 @@ def standings(now: Standing, sampler: Sampler, log: Logbook, stop: Callable[[], 
     """Where a run stands after every block and after every record."""
     blocks, began = Blocks(sampler.program), time.perf_counter() - now.seconds
     settings, auditor = sampler.settings, auditing.Auditor(sampler)
+    exchanger = None if settings.exchange is None else Exchanger(sampler)
+    if exchanger is not None and now.replicas is None:
+        now = replace(now, replicas=exchanger.begin())
     course = settings.course or ByEpochs.over(now.marks, settings.burn_in, sampler.target.schedule)
     while not now.is_complete:
         is_stopped, mark = False, now.marks[now.recorded]
         while now.epoch < mark and not is_stopped:
-            now = replace(_advanced(now, sampler, blocks, int(mark)), seconds=time.perf_counter() - began)
+            now = replace(_advanced(now, sampler, exchanger, blocks, int(mark)), seconds=time.perf_counter() - began)
             is_stopped = stop is not None and stop()
             if now.epoch < mark:
                 yield now
         if now.epoch == mark:
-            now = replace(_recorded(now, sampler, course, auditor, log), seconds=time.perf_counter() - began)
+            now = replace(_recorded(now, sampler, course, auditor, exchanger, log), seconds=time.perf_counter() - began)
             yield now
         if is_stopped:
             return
 
 
-def _advanced(now: Standing, sampler: Sampler, blocks: Blocks, mark: int) -> Standing:
-    """A block further, at most to `mark`."""
-    epoch = min(mark, now.epoch + blocks.epochs)
+def _advanced(now: Standing, sampler: Sampler, exchanger: Exchanger | None, blocks: Blocks, mark: int) -> Standing:
+    """A block further, at most to `mark`, with the exchanges that are due on the way."""
+    last = min(mark, now.epoch + blocks.epochs)
     with blocks.timed():
-        state, tally = sampler.advance_to(now.state, epoch)
-        counted = jax.tree.map(np.asarray, tally)
-    pending = total([counted] if now.pending is None else [now.pending, counted])
-    return replace(now, state=state, epoch=epoch, pending=pending)
+        while now.epoch < last:
+            epoch = last if exchanger is None else min(last, exchanger.following(now.epoch))
+            state, tally = sampler.advance_to(now.state, epoch)
+            counted = jax.tree.map(np.asarray, tally)
+            pending = total([counted] if now.pending is None else [now.pending, counted])
+            now = replace(now, state=state, epoch=epoch, pending=pending)
+            if exchanger is not None:
+                assert now.replicas is not None
+                state, replicas = exchanger.at(now.state, now.replicas, epoch)
+                now = replace(now, state=state, replicas=replicas)
+    return now
 
 
-def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing.Auditor, log: Logbook) -> Standing:
+def _recorded(
+    now: Standing,
+    sampler: Sampler,
+    course: Course,
+    auditor: auditing.Auditor,
+    exchanger: Exchanger | None,
+    log: Logbook,
+) -> Standing:
     """Measure and audit at a mark, write it down, adapt and count from 0 again."""
     pending, target, used = now.pending, sampler.target, log.used
     assert pending is not None
@@ -78,7 +96,13 @@ def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing
     if turn.is_scoring and sampler.settings.is_scoring:
         adapted, scored = rescored(sampler, now.state, adapted, so_far)
         evaluations += scored
+    replicas = now.replicas
+    if exchanger is not None and replicas is not None and turn.is_planning and now.epoch < adapted.burn_in:
+        replicas, adapted = exchanger.spaced(replicas, adapted)
     sampler.adapt(adapted)
+    if exchanger is not None and replicas is not None and turn.is_planning:
+        tolerance = auditing.tolerance_of(exchanger.test, turn)
+        replicas = exchanger.planned(now.state, replicas, now.epoch, tolerance, so_far)
     is_first = not log.is_audited(adapted.burn_in)
     is_last = now.recorded + 1 == len(now.marks) and not turn.marks
     state, audited = auditor.at(now.state, now.epoch, turn, so_far, float(np.mean(used.audited)), is_first, is_last)
@@ -86,11 +110,16 @@ def _recorded(now: Standing, sampler: Sampler, course: Course, auditor: auditing
     found = record(
         now.epoch, pending, s, sizes, measured, evaluations, audited, used, is_capped, sampler.program.counts_steps
     )
+    if replicas is not None:
+        columns, replicas = replicas.recorded()
+        found |= {name: np.asarray(values)[:, None] for name, values in columns.items()}
     log.add(now.recorded, found, now.state.path)
     marks = now.marks
     if now.recorded + 1 == len(marks) and turn.marks:
         marks = np.concatenate([marks, np.array(turn.marks, marks.dtype)])
-    return replace(now, state=state, recorded=now.recorded + 1, pending=None, adapted=adapted, marks=marks)
+    return replace(
+        now, state=state, recorded=now.recorded + 1, pending=None, adapted=adapted, marks=marks, replicas=replicas
+    )
 
 
 def progress_of(now: Standing, last: Records, seconds: float) -> Progress:

@@ -74,6 +74,7 @@ def summarise(records: Records, burn_in: int, reasons: tuple[str, ...]) -> dict[
         "data_audited": since("data_audited"),
         **{name: int(records[name][:, -1].sum()) for name in STEPS if name in records},
         **_tilt(records, is_after),
+        **_exchanged(records, is_after),
         "move_size": mean("move_size") if "move_size" in records else float("nan"),
         "weight_rms": float(records["weight_rms"][:, -1].mean()),
         "reasons": {reason: int(records[reason][:, is_after].sum()) for reason in reasons if reason in records},
@@ -97,6 +98,19 @@ def _tilt(records: Records, is_after: np.ndarray) -> dict[str, float]:
             error = float(np.sqrt(((weight * (found - beta)) ** 2).sum()) / weight.sum())
     s = float(records["s"][:, is_after].mean())
     return {"tilt_error": beta, "tilt_error_stderr": error, "s_effective": s * (1 + beta)}
+
+
+def _exchanged(records: Records, is_after: np.ndarray) -> dict[str, Any]:
+    """Exchanges with the next s, each record alike; NaN where there is no next one."""
+    if "swap_acceptance" not in records:
+        return {}
+    rates = records["swap_acceptance"][:, is_after]
+    is_known = np.isfinite(rates)
+    return {
+        "swap_acceptance": float(rates[is_known].mean()) if is_known.any() else float("nan"),
+        "round_trips": int(records["round_trips"][:, -1].sum()),
+        "data_exchanged": int(records["data_exchanged"][:, -1].sum()),
+    }
 
 
 def _tilt_weight(records: Records, is_after: np.ndarray) -> np.ndarray:

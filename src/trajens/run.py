@@ -22,8 +22,10 @@ from trajens.records import Records, num_records, warn_if_not_finite, warn_of_ti
 from trajens.sampling import marks
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
 from trajens.sampling.course import ByData, Course
-from trajens.sampling.devices import Sampler
+from trajens.sampling.devices import Sampler, s_of
 from trajens.sampling.footprint import require_room
+from trajens.sampling.ladder import Exchange
+from trajens.sampling.replicas import first_replicas
 from trajens.sampling.sampler import State, state_like
 from trajens.sampling.settings import Observable, Settings, default_burn_in
 from trajens.scan import Scan
@@ -53,7 +55,8 @@ class Run:
         ``batch_size``; ``data_used``, ``data_measured`` and ``data_audited`` (examples times models evaluated so far,
         to decide, measure and audit); ``tilt_error`` (the audited error of s, NaN where there was no audit), its
         standard error ``tilt_stderr`` and weight ``tilt_weight``; ``weight_rms`` (at that epoch), ``move_size`` (of
-        tuned moves, else NaN), ``s``, the counts of every reason for a decision, and the records of one's own.
+        tuned moves, else NaN), ``s``, the counts of every reason for a decision, where paths are exchanged what
+        `trajens.sampling.replicas` counts, and the records of one's own.
     """
 
     target: Target
@@ -81,7 +84,7 @@ class Run:
     @property
     def s(self) -> np.ndarray:
         """The tilt of every chain as it stands, (chains,)."""
-        return self.target.s_at(self.epochs, self.settings.chains) * self.adapted.tilt
+        return s_of(self.target, self.adapted, self.epochs, self.settings.chains)
 
     @property
     def paths(self) -> np.ndarray:
@@ -163,6 +166,7 @@ def sample(
     observe: Mapping[str, Observable] | None = None,
     scores: str | np.ndarray | None = None,
     tune: bool = Settings.tune,
+    exchange: Exchange | int | bool | None = None,
     test: AcceptanceTest | None = None,
 ) -> Run:
     """Sample paths from `target` with independent chains.
@@ -210,6 +214,9 @@ def sample(
         How often examples are drawn for a decision, up to a factor, see `Settings`; the law stays that of the data.
     tune : bool
         Let moves tune their sizes in burn-in, unless they are given.
+    exchange : Exchange, int or True, optional
+        Exchange paths between chains at neighbouring s, every so many epochs, see `trajens.Exchange`; chains of one s
+        are then independent of each other, those of different s are not.
     test : AcceptanceTest, optional
         The name that `acceptance` had before; it still works, with a warning, in this version.
 
@@ -238,6 +245,7 @@ def sample(
         keep_paths=keep_paths,
         ahead=ahead,
         tune=tune,
+        exchange=exchange,
         **{name: value for name, value in given.items() if value is not None},
     ).checked(target)
     recorded = marks.count(epochs, settings.burn_in, records)
@@ -307,7 +315,10 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
 def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
     """The run in a directory, or None if nothing was saved there yet."""
     like = single(state_like)(settings.program(target), settings.chains, target.problem.dim)
-    found = directory.restore(like, lambda: identity_of(target, settings), witness_of(target.problem))
+    exchange, replicas = settings.exchange, None
+    if isinstance(exchange, Exchange):
+        replicas = first_replicas(settings.chains, exchange.test(settings.program(target)))
+    found = directory.restore(like, lambda: identity_of(target, settings), witness_of(target.problem), replicas)
     return None if found is None else Run(target, settings, *found, None, directory)
 
 

@@ -26,6 +26,7 @@ from trajens.sampling.adapted import MAX_EPOCHS
 from trajens.sampling.course import ByData
 from trajens.sampling.devices import Sampler
 from trajens.sampling.footprint import require_room
+from trajens.sampling.ladder import Exchange
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.scan import Scan
 from trajens.starts import BUDGET, EVOLUTION, Shown, begun_at, scale_of, start_of
@@ -69,6 +70,7 @@ def train(
     out: str | Path | RunDirectory | None = None,
     stop: Callable[[], bool] | None = None,
     ahead: int = Settings.ahead,
+    exchange: Exchange | int | bool | None = None,
 ) -> Run:
     """Train an ensemble on a budget of loss evaluations; all that is left out chooses itself.
 
@@ -92,7 +94,7 @@ def train(
         Step between models; default a sixth of the size of the parameters, see `scale_of`.
     prior
         As for `Target`.
-    seed, move, acceptance, scan, scores, keep_paths, devices, ahead
+    seed, move, acceptance, scan, scores, keep_paths, devices, ahead, exchange
         As for `sample`; by default moves tune their sizes, and examples, other than those of a stream, are scored by
         their losses.
     records : int
@@ -125,6 +127,7 @@ def train(
         keep_paths=keep_paths,
         devices=devices,
         ahead=ahead,
+        exchange=exchange,
     )
     run = train_prepared(target, settings, start, progress, out, stop)
     if progress is True and run.is_complete:

@@ -189,6 +189,15 @@ class AcceptanceTest(ABC):
         Where there is no more to read the answer is taken whether the test wants to continue or not.
         """
 
+    def answer(self, state: Any, evidence: Evidence, words: jax.Array) -> Verdict:
+        """What is made of `decide`: where there is nothing more to wait for, its answer is taken as it is."""
+        verdict = self.decide(state, evidence, words)
+        is_decided = verdict.is_decided | evidence.is_exhausted
+        is_passed, reason = jnp.broadcast_to(verdict.is_passed, is_decided.shape), verdict.reason
+        if evidence.limit is not None:
+            reason = jnp.where(verdict.is_decided, reason, Reason.CAPPED).astype(jnp.int32)
+        return verdict._replace(is_decided=is_decided, is_passed=is_passed, reason=reason)
+
     def judge(self, state: Any, evidence: Evidence) -> Judgement | None:
         """`decide` before the draw, for a test whose draw can be averaged over; audits are less noisy with it."""
         return None

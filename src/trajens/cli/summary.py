@@ -31,7 +31,7 @@ def summary(run: Run, experiment: Experiment) -> dict[str, Any]:
     groups = grouped(experiment.config.s, run.settings.chains)
     if tilts(experiment.config.s)[1] is not None:
         return {**run.summary(), "s": groups[0][0]}
-    by_s = [_with_exact({**run.summary(chains), "s": s}, experiment) for s, chains in groups]
+    by_s = [_with_exact({**run.summary(chains), "s": float(run.s[chains[0]])}, experiment) for _, chains in groups]
     return by_s[0] if len(by_s) == 1 else {**run.summary(), "by_s": by_s}
 
 
@@ -46,6 +46,10 @@ def _with_exact(numbers: dict[str, Any], experiment: Experiment) -> dict[str, An
     error = numbers["loss_stderr"]
     z = (numbers["loss"] - loss) / error if error > 0 else float("nan")
     return {**numbers, "exact_loss": loss, "exact_z": z}
+
+
+def _rate(value: float) -> str:
+    return f"{value:.3f}" if np.isfinite(value) else "-"
 
 
 def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
@@ -91,6 +95,10 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     if not experiment.acceptance.takes_all_data:
         add("error of s, audited", audited_error)
         add("data to audit", lambda g: f"{g['data_audited']:,}")
+    if "swap_acceptance" in groups[0]:
+        add("exchanges with the next s, accepted", lambda g: _rate(g["swap_acceptance"]))
+        add("round trips of paths that began here", lambda g: f"{g['round_trips']:,}")
+        add("data to exchange", lambda g: f"{g['data_exchanged']:,}")
     add("weight RMS", lambda g: f"{g['weight_rms']:.3g}")
     add("reasons for decisions", lambda g: "\n".join(f"{name} {n:,}" for name, n in g["reasons"].items() if n))
     add("epochs, burn-in", lambda g: f"{g['epochs']:,}, {g['burn_in']:,}")

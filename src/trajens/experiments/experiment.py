@@ -15,7 +15,7 @@ from trajens.acceptance import AcceptanceTest, MinibatchBarker, Penalty
 from trajens.datasets import Labelled, Reading
 from trajens.errors import InputError, integer, number, require
 from trajens.experiments.episodes import EpisodesData
-from trajens.experiments.kinds import tilts
+from trajens.experiments.kinds import AUTO, tilts
 from trajens.experiments.labelled import LabelledData
 from trajens.experiments.options import EVEN, PROBLEMS, RENAMED, STARTS, Config
 from trajens.experiments.parts import acceptance_of, move_of
@@ -291,6 +291,7 @@ class Experiment:
             "ahead": config.ahead,
             "scores": self.scores,
             "tune": self.is_tuned,
+            "exchange": True if config.exchange == AUTO else config.exchange,
         }
 
     @property

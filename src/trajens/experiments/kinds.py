@@ -97,6 +97,17 @@ def seeds(name: str, value: Any) -> int | list[int]:
     return found[0] if len(found) == 1 else found
 
 
+AUTO = "auto"
+
+
+def exchange(name: str, value: Any) -> str | int:
+    """Epochs from one exchange of paths to the next, or auto."""
+    if value == AUTO:
+        return AUTO
+    message = f"{name} must be auto or epochs from one exchange to the next, got {value!r}; try auto."
+    return integer(name, as_number(value, message), 1, "try auto")
+
+
 def grouped(s: Any, chains: int) -> list[tuple[float | None, np.ndarray]]:
     """Every value of s and its chains, of all `chains`; None where the run chooses it, the last of an annealing."""
     values, annealing = ([None], None) if s is None else tilts(s)

@@ -171,6 +171,14 @@ class Config:
         perceptron=20.0,
         episodes="3:30",
     )
+    exchange: Any = _option(
+        None,
+        kinds.exchange,
+        "Target",
+        "Exchange paths between neighbouring values of --s every N epochs, or auto; those in between move in burn-in.",
+        "N|auto",
+        shown="none",
+    )
     until_loss: float | None = _option(
         None, kinds.real, "Target", "Raise s until the loss per model is not above this.", "X"
     )

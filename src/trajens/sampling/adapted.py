@@ -24,9 +24,12 @@ class Adapted(NamedTuple):
         Copies of every example, see `trajens.copies`; None without.
     ceiling : float
         The loss of a trained start, above which paths should not rise.
+    levels : (chains,) or None
+        The s of chains in place of those of the target, where levels were moved, see `trajens.sampling.ladder`.
     """
 
     burn_in: int
     tilt: float = 1.0
     counts: np.ndarray | None = None
     ceiling: float = math.inf
+    levels: np.ndarray | None = None

@@ -189,7 +189,7 @@ def audit(run: Stands, proposals: int = PROPOSALS, examples: int | None = None) 
     if examples is None:
         examples = examples_per_proposal(sampler.program.population.size, largest_batch(sampler, state))
     seen = look(sampler, state, state.epoch, -(-proposals // chains), examples)
-    found = _acceptances(sampler, seen, _generator(sampler, state.epoch))
+    found = _acceptances(sampler, seen, generator(sampler, state.epoch))
     beta, error = balance(found).slope()
     s = float(seen.looked.s.mean()) if len(seen.chain) else float("nan")
     return Audit(
@@ -231,10 +231,10 @@ class Auditor:
         if proposals == 0:
             return state, None
         seen = look(self._sampler, state, epoch, proposals, examples)
-        rng = _generator(self._sampler, epoch)
+        rng = generator(self._sampler, epoch)
         terms = self._terms(seen, rng, proposals * examples)
         if is_early:
-            state = planned(self._sampler, state, seen, self._tolerance(turn), rng)
+            state = planned(self._sampler, state, seen, tolerance_of(settings.acceptance, turn), rng)
         return state, terms
 
     def _affordable(
@@ -261,13 +261,6 @@ class Auditor:
         proposals = min(wanted, int(max(budget, 0.0) / (per_example * examples)))
         return (proposals if proposals * chains >= least else 0), examples
 
-    def _tolerance(self, turn: Turn) -> float | None:
-        """What plans must keep: less while s still rises, and the whole of it at the end of burn-in."""
-        tolerance: float | None = getattr(self._sampler.settings.acceptance, "tolerance", None)
-        if tolerance is None or turn.is_settled:
-            return tolerance
-        return max(tolerance, ANNEALING_TOLERANCE)
-
     def _terms(self, seen: Look, rng: np.random.Generator, evaluations: int) -> Terms:
         """The regression of every chain."""
         terms = balance(_acceptances(self._sampler, seen, rng))
@@ -275,6 +268,14 @@ class Auditor:
         of_chains = [Balance(*(column[seen.chain == chain] for column in terms)) for chain in range(chains)]
         beta, error = np.array([one.slope() for one in of_chains]).T
         return Terms(beta, error, np.array([one.weight.sum() for one in of_chains]), evaluations, seen.steps)
+
+
+def tolerance_of(test: AcceptanceTest, turn: Turn) -> float | None:
+    """What plans must keep: less while s still rises, and the whole of it at the end of burn-in."""
+    tolerance: float | None = getattr(test, "tolerance", None)
+    if tolerance is None or turn.is_settled:
+        return tolerance
+    return max(tolerance, ANNEALING_TOLERANCE)
 
 
 @single
@@ -312,5 +313,6 @@ def _groups(s: np.ndarray) -> list[np.ndarray]:
     return [np.flatnonzero(of_chain == group) for group in np.unique(of_chain)]
 
 
-def _generator(sampler: Sampler, epoch: int) -> np.random.Generator:
+def generator(sampler: Sampler, epoch: int) -> np.random.Generator:
+    """For what is made up to look at decisions at an epoch; no decision depends on it."""
     return np.random.default_rng([_SEED, *np.unique(sampler.settings.seed), epoch])

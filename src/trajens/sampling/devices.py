@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from trajens.acceptance.base import AcceptanceTest
 from trajens.copies import copies_of, counts_by, even_counts
 from trajens.errors import integer
 from trajens.population import Population
@@ -25,6 +27,7 @@ from trajens.sampling.recording import total
 from trajens.sampling.sampler import State, advance, init
 from trajens.sampling.settings import Settings
 from trajens.sampling.sizes import initial_sizes
+from trajens.sampling.swaps import Asked, Decided, decide, look
 from trajens.sampling.tally import Tally
 from trajens.subsample import MAX_SIZE
 from trajens.target import Target
@@ -74,13 +77,13 @@ class Sampler:
     @single
     def adapt(self, to: Adapted) -> None:
         """Go on with another tilt, end of burn-in or other copies of examples."""
-        chains, copies = self.settings.chains, self._inputs.copies
+        copies = self._inputs.copies
         if to.counts is None:
             copies = None
         elif copies is None or to.counts is not self.adapted.counts:
             copies = jax.device_put(copies_of(to.counts), self._everywhere)
         self.adapted = to
-        s = (self.target.s_of_chains(chains) * np.float32(to.tilt)).astype(np.float32)
+        s = (self.levels * np.float32(to.tilt)).astype(np.float32)
         until = jax.device_put(np.int32(to.burn_in), self._everywhere)
         # Tests of a run without a burn-in adapt throughout.
         learn_until = until if to.burn_in > 0 else jax.device_put(np.int32(MAX_EPOCHS), self._everywhere)
@@ -90,7 +93,13 @@ class Sampler:
 
     def s_at(self, epoch: int) -> np.ndarray:
         """The s of every chain at an epoch, shape (chains,)."""
-        return self.target.s_at(epoch, self.settings.chains) * self.adapted.tilt
+        return s_of(self.target, self.adapted, epoch, self.settings.chains)
+
+    @property
+    def levels(self) -> np.ndarray:
+        """The factor of s of every chain, that all share apart."""
+        moved = self.adapted.levels
+        return self.target.s_of_chains(self.settings.chains) if moved is None else moved
 
     @single
     def init(self, initial: Any = None) -> State:
@@ -172,6 +181,23 @@ class Sampler:
         some = paths[np.linspace(0, len(paths) - 1, models).round().astype(int)]
         return np.asarray(_losses_of_examples(self.program.loss, self._inputs.data, some, self.program.examples.most))
 
+    @single
+    def decide_exchanges(self, test: AcceptanceTest, asked: Asked, epoch: int) -> Decided:
+        """What becomes of exchanges of paths that are asked for at an epoch; their keys are those of chains."""
+        found = _decide_exchanges(self.program, test, self._mesh, self._inputs, asked, np.int32(epoch))
+        here: Decided = jax.tree.map(np.asarray, found)
+        return here
+
+    @single
+    def look_at_exchanges(self, paths: Any, key: Key, epoch: int, examples: int) -> np.ndarray:
+        """Differences of path losses (pairs, examples) of `paths` (pairs, 2, tau, dim); nothing is changed."""
+        found = _look_at_exchanges(self.program, self._mesh, self._inputs, paths, key, np.int32(epoch), examples)
+        return np.asarray(found)
+
+    def with_paths(self, state: State, paths: np.ndarray) -> State:
+        """A state with other paths, (chains, tau, dim)."""
+        return state._replace(path=jax.device_put(paths, self._by_chain))
+
     def with_share(self, state: State, share: float) -> State:
         """A state whose tuned moves change so large a share of a model."""
         chains, _, dim = state.path.shape
@@ -181,6 +207,14 @@ class Sampler:
     def with_memory(self, state: State, memory: Any) -> State:
         """A state with another memory of the acceptance test, (chains, kinds, tau)."""
         return state._replace(acceptance=jax.device_put(memory, self._by_chain))
+
+
+def s_of(target: Target, adapted: Adapted, epoch: int, chains: int) -> np.ndarray:
+    """The s of every chain at an epoch, shape (chains,)."""
+    s = target.s_at(epoch, chains)
+    if adapted.levels is not None:
+        s = s * (adapted.levels.astype(np.float64) / target.s_of_chains(chains))
+    return np.asarray(s * adapted.tilt)
 
 
 def first_adapted(target: Target, settings: Settings) -> Adapted:
@@ -238,6 +272,29 @@ def _look_at(
 ) -> Proposed:
     looking = partial(propose_and_look, program, proposals=proposals, examples=examples)
     return _each_device(mesh, looking)(inputs, state, epoch)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _decide_exchanges(
+    program: Program, test: AcceptanceTest, mesh: Mesh, inputs: Inputs, asked: Asked, epoch: jax.Array
+) -> Decided:
+    asked = asked._replace(key=fold_in(asked.key, jnp.broadcast_to(epoch, asked.s.shape)))
+    return _on_every_device(mesh, partial(decide, program, test))(inputs, asked)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 6))
+def _look_at_exchanges(
+    program: Program, mesh: Mesh, inputs: Inputs, paths: jax.Array, key: Key, epoch: jax.Array, examples: int
+) -> jax.Array:
+    own = fold_in(fold_in(key, jnp.broadcast_to(epoch, (len(paths),))), jnp.arange(len(paths)))
+    found: jax.Array = _on_every_device(mesh, partial(look, program, examples))(inputs, paths, own)
+    return found
+
+
+def _on_every_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run `function` for all chains on every device, so that nothing depends on how many there are."""
+    everywhere = PartitionSpec()
+    return jax.shard_map(function, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False)
 
 
 def _each_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from trajens.acceptance import Reason
 from trajens.records import STEPS, Records
 from trajens.sampling.measure import Measurement
+from trajens.sampling.replicas import EXCHANGE
 from trajens.sampling.tally import Tally, whole_steps
 
 REASONS = tuple(reason.label for reason in Reason)
@@ -33,10 +34,11 @@ NAMES = (
     "move_size",
     *REASONS,
     *STEPS,
+    *EXCHANGE,
 )
 """Columns of all records, in their order; those of one's own follow.
 
-The last reason and steps are there only where they can be other than 0.
+The last reason, steps and exchanges are there only where they can be other than 0.
 """
 
 

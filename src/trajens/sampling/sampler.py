@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from trajens.acceptance.base import Evidence, Past, Reason, Verdict
+from trajens.acceptance.base import Evidence, Past, Verdict
 from trajens.acceptance.moments import Moments
 from trajens.acceptance.not_finite import refuse_what_is_not_finite
 from trajens.moves.base import Proposal, Site
@@ -219,13 +219,7 @@ def _judge(program: Program, inputs: Inputs, state: State, task: _Task, lanes: L
     test = program.acceptance
 
     def one(evidence: Evidence, entry: Any, words: jax.Array) -> Verdict:
-        verdict = test.decide(entry, evidence, words)
-        # There is nothing more to wait for.
-        is_decided = verdict.is_decided | evidence.is_exhausted
-        is_passed, reason = jnp.broadcast_to(verdict.is_passed, is_decided.shape), verdict.reason
-        if evidence.limit is not None:
-            reason = jnp.where(verdict.is_decided, reason, Reason.CAPPED).astype(jnp.int32)
-        return verdict._replace(is_decided=is_decided, is_passed=is_passed, reason=reason)
+        return test.answer(entry, evidence, words)
 
     entries = entries_at(view_of(test, state.acceptance, len(state.path)), task.site)
     random_words = words(task.key, Purpose.TEST, test.num_words)

@@ -15,8 +15,10 @@ from trajens.acceptance import AcceptanceTest, Penalty
 from trajens.copies import COPIES, counts_by
 from trajens.errors import InputError, choice, first_line, integer, require
 from trajens.moves import Proposer, SingleSite
+from trajens.population import Population
 from trajens.precision import single
 from trajens.sampling.course import Course
+from trajens.sampling.ladder import Exchange, Ladder, exchange_of
 from trajens.sampling.program import Program
 from trajens.sampling.recording import NAMES
 from trajens.scan import Scan, check_places, scan_named
@@ -61,6 +63,9 @@ class Settings:
     scores : "losses" or array (N,), optional
         How often examples are drawn for a decision, up to a factor; see `trajens.copies`. "losses" learns them in
         burn-in; default all alike. Losses that are recorded stay those of the data.
+    exchange : Exchange, int or True, optional
+        Exchange paths between chains at neighbouring s, see `trajens.sampling.ladder`; a number is that of epochs
+        from one exchange to the next. Default none.
     course : Course, optional
         What decides at every record how the run goes on; default that of fixed epochs, see `trajens.sampling.course`.
     tune : bool
@@ -79,6 +84,7 @@ class Settings:
     observe: Mapping[str, Observable] = field(default_factory=dict)
     scores: str | np.ndarray | None = None
     tune: bool = False
+    exchange: Exchange | int | bool | None = None
     course: Course | None = None
 
     @single
@@ -100,12 +106,7 @@ class Settings:
         for _, move in self.move.components:
             check_places(move, scan, target.tau)
         examples = target.problem.population
-        require(
-            examples.limit is None or not self.acceptance.takes_all_data,
-            f"acceptance must be a test on minibatches for a stream, which has no end, got {self.acceptance!r}; try "
-            "Penalty().",
-        )
-        self.acceptance.chunk_size(examples.most)
+        _check_reads(self.acceptance, examples)
         scores = self._checked_scores(target)
         chains = integer("chains", self.chains, 1, "use 1 or more independent chains")
         target.s_of_chains(chains)
@@ -123,7 +124,19 @@ class Settings:
             observe=dict(self.observe),
             scores=scores,
             tune=bool(self.tune),
+            exchange=self._checked_exchange(target, chains),
         )
+
+    def _checked_exchange(self, target: Target, chains: int) -> Exchange | None:
+        exchange = exchange_of(self.exchange)
+        if exchange is None:
+            return None
+        Ladder.of(target.s_of_chains(chains))
+        examples, own = target.problem.population, exchange.acceptance
+        if own is not None:
+            _check_hashable("acceptance", own)
+            _check_reads(own, examples)
+        return exchange
 
     def _checked_scores(self, target: Target) -> str | np.ndarray | None:
         scores, size = self.scores, target.problem.population.most
@@ -212,6 +225,15 @@ def _check_hashable(name: str, part: Any) -> None:
             f"{name} must be hashable, so that equal ones share a compilation, got {type(part).__name__}; make it a "
             "dataclass(frozen=True)."
         ) from None
+
+
+def _check_reads(test: AcceptanceTest, examples: Population) -> None:
+    """Refuse a test that cannot read these examples."""
+    require(
+        examples.limit is None or not test.takes_all_data,
+        f"acceptance must be a test on minibatches for a stream, which has no end, got {test!r}; try Penalty().",
+    )
+    test.chunk_size(examples.most)
 
 
 def _check_observable(name: Any, function: Any, target: Target) -> None:

@@ -28,6 +28,7 @@ import numpy as np
 from trajens.errors import InputError, StorageError, number, require
 from trajens.files import Lock, append, flush, remove_leftovers, storage_errors, write_atomically
 from trajens.records import Records
+from trajens.sampling.replicas import Replicas
 from trajens.sampling.sampler import State
 from trajens.storage import checkpoint
 from trajens.storage.identity import machine, require_same
@@ -137,12 +138,16 @@ class RunDirectory:
         self._lock.release()
 
     def restore(
-        self, like: State, identity: Callable[[], dict[str, Any]], witness: Witness | None = None
+        self,
+        like: State,
+        identity: Callable[[], dict[str, Any]],
+        witness: Witness | None = None,
+        replicas: Replicas | None = None,
     ) -> tuple[Standing, Records] | None:
         """The run as its newest whole checkpoint knows it, or None if there is none yet.
 
-        `like` is a state of the same shapes; `identity()` and the network of `witness` must be what the run was begun
-        with.
+        `like` is a state of the same shapes, `replicas` likewise where paths are exchanged; `identity()` and the
+        network of `witness` must be what the run was begun with.
         """
         stored = self.stored
         if not stored.has_checkpoint:
@@ -162,7 +167,7 @@ class RunDirectory:
                 stored = older
         stored.require_history()
         _warn_of_another_machine(stored)
-        standing = stored.standing(like)
+        standing = stored.standing(like, replicas)
         self._epoch = standing.epoch
         return standing, stored.records_until(standing.recorded)
 

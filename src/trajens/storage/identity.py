@@ -57,6 +57,7 @@ def identity_of(target: Target, settings: Settings) -> dict[str, Any]:
         # None where there is none of it, as in runs of before.
         "scores": _scores(settings.scores),
         "tune": settings.tune or None,
+        "exchange": _named(settings.exchange),
         "course": _named(settings.course),
         "max_batch": problem.population.limit,
     }

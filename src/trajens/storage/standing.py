@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from trajens.sampling.adapted import Adapted
+from trajens.sampling.replicas import Replicas
 from trajens.sampling.sampler import State
 from trajens.sampling.tally import Tally, empty_tally
 from trajens.storage.checkpoint import Arrays
@@ -17,7 +18,7 @@ from trajens.storage.checkpoint import Arrays
 FORMAT = 2
 """Of checkpoints; another number means that a run can be read, but not continued."""
 
-_STATE, _PENDING, _BURN_IN = "state", "pending", "burn_in"
+_STATE, _PENDING, _REPLICAS, _BURN_IN = "state", "pending", "replicas", "burn_in"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Standing:
         What was adapted between records.
     begun : float
         Pairs per chain that the start took.
+    replicas : Replicas or None
+        Where paths have been, of a run that exchanges them.
     """
 
     state: State
@@ -51,6 +54,7 @@ class Standing:
     seconds: float = 0.0
     adapted: Adapted = field(default_factory=lambda: Adapted(0))
     begun: float = 0.0
+    replicas: Replicas | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -71,13 +75,15 @@ class Standing:
             "tilt": np.array(self.adapted.tilt),
             "ceiling": np.array(self.adapted.ceiling),
             **({} if self.adapted.counts is None else {"counts": self.adapted.counts}),
+            **({} if self.adapted.levels is None else {"levels": self.adapted.levels}),
+            **({} if self.replicas is None else _packed(_REPLICAS, self.replicas)),
             "begun": np.array(self.begun),
             "format": np.array(FORMAT),
         }
 
 
-def unpacked(arrays: Arrays, like: State) -> Standing:
-    """What `packed` made arrays of; `like` is a state of the same shapes."""
+def unpacked(arrays: Arrays, like: State, replicas: Replicas | None = None) -> Standing:
+    """What `packed` made arrays of; `like` is a state of the same shapes, and `replicas` are those of a new run."""
     pending = _pending(arrays) if bool(arrays["is_pending"]) else None
     return Standing(
         _unpacked(_STATE, like, arrays),
@@ -88,6 +94,7 @@ def unpacked(arrays: Arrays, like: State) -> Standing:
         seconds_of(arrays),
         _adapted(arrays),
         float(arrays.get("begun", 0.0)),
+        _unpacked(_REPLICAS, replicas, arrays) if replicas is not None and _has(_REPLICAS, arrays) else None,
     )
 
 
@@ -128,7 +135,7 @@ def burn_in_of(arrays: Arrays) -> int | None:
 
 def _adapted(arrays: Arrays) -> Adapted:
     tilt, ceiling = (float(arrays.get(name, usual)) for name, usual in (("tilt", 1.0), ("ceiling", math.inf)))
-    return Adapted(burn_in_of(arrays) or 0, tilt, arrays.get("counts"), ceiling)
+    return Adapted(burn_in_of(arrays) or 0, tilt, arrays.get("counts"), ceiling, arrays.get("levels"))
 
 
 def _pending(arrays: Arrays) -> Tally:
@@ -139,6 +146,10 @@ def _pending(arrays: Arrays) -> Tally:
     # Checkpoints of before may know fewer reasons.
     more = like.reasons.shape[1] - found.reasons.shape[1]
     return found._replace(reasons=np.pad(found.reasons, ((0, 0), (0, more))))  # type: ignore[arg-type]
+
+
+def _has(prefix: str, arrays: Arrays) -> bool:
+    return any(name.startswith(f"{prefix}.") for name in arrays)
 
 
 def _packed(prefix: str, tree: Any) -> Arrays:

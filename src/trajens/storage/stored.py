@@ -15,6 +15,7 @@ from trajens.errors import require
 from trajens.losses import Network
 from trajens.records import Records, has_summary, num_records, summarise
 from trajens.sampling.recording import REASONS
+from trajens.sampling.replicas import Replicas
 from trajens.sampling.sampler import State
 from trajens.storage import checkpoint
 from trajens.storage.identity import require_same
@@ -265,9 +266,9 @@ class StoredRun:
         """Refuse a hashable network that says something else of the saved path than the one it was trained with."""
         require_same_network(self.arrays, paths_of(self.arrays), network, f"'{self.path}'")
 
-    def standing(self, like: State) -> Standing:
-        """All that is needed to go on with it; `like` is a state of the same shapes."""
-        found = unpacked(self.arrays, like)
+    def standing(self, like: State, replicas: Replicas | None = None) -> Standing:
+        """All that is needed to go on with it; `like` and `replicas` have the shapes of its state and replicas."""
+        found = unpacked(self.arrays, like, replicas)
         return replace(found, marks=self.marks, adapted=found.adapted._replace(burn_in=self.burn_in))
 
     @cached_property

@@ -1,0 +1,119 @@
+"""Where the paths of a ladder have been: which of them is at which s, round trips, and what exchanges have taken."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from trajens.acceptance.base import AcceptanceTest
+from trajens.records import Records
+from trajens.sampling.ladder import Ladder
+
+_UP, _DOWN = 1, -1
+
+
+class Replicas(NamedTuple):
+    """On the host, (chains,) each; a replica is a path that wanders, called by the chain it began in.
+
+    Attributes
+    ----------
+    at : whole numbers
+        The replica that every chain holds.
+    heading : whole numbers
+        Of every replica: 1 since it was at the lowest s, -1 since it was at the highest, 0 before either.
+    trips : whole numbers
+        Of every replica: from the lowest s to the highest and back.
+    tried, swapped : whole numbers
+        Exchanges of every chain with that of the next s since the last record.
+    tried_here, swapped_here : whole numbers
+        The same since levels were moved.
+    evaluations : whole numbers
+        Examples times models, for the exchanges of every chain with that of the next s.
+    memory : pytree of (chains, 1, 1)
+        What the test remembers of them.
+    """
+
+    at: np.ndarray
+    heading: np.ndarray
+    trips: np.ndarray
+    tried: np.ndarray
+    swapped: np.ndarray
+    tried_here: np.ndarray
+    swapped_here: np.ndarray
+    evaluations: np.ndarray
+    memory: Any
+
+    def after(
+        self, ladder: Ladder, lower: np.ndarray, upper: np.ndarray, is_accepted: np.ndarray, evaluations: np.ndarray
+    ) -> Replicas:
+        """After an exchange between the chains `lower` and `upper`, where it `is_accepted`."""
+
+        def plus(counts: np.ndarray, more: Any) -> np.ndarray:
+            counts = counts.copy()
+            counts[lower] += more
+            return counts
+
+        at = self.at[exchanged(len(self.at), lower, upper, is_accepted)]
+        heading, trips = self.heading.copy(), self.trips.copy()
+        bottom, top = at[ladder.chains[:, 0]], at[ladder.chains[:, -1]]
+        trips[bottom] += heading[bottom] == _DOWN
+        heading[bottom], heading[top] = _UP, np.where(heading[top] == 0, 0, _DOWN)
+        return self._replace(
+            at=at,
+            heading=heading,
+            trips=trips,
+            tried=plus(self.tried, 1),
+            swapped=plus(self.swapped, is_accepted),
+            tried_here=plus(self.tried_here, 1),
+            swapped_here=plus(self.swapped_here, is_accepted),
+            evaluations=plus(self.evaluations, evaluations),
+        )
+
+    def recorded(self) -> tuple[Records, Replicas]:
+        """Columns (chains,) of a record, and the same with counts from 0."""
+        rate = np.where(self.tried > 0, self.swapped / np.maximum(self.tried, 1), np.nan)
+        columns = dict(zip(EXCHANGE, (rate, self.trips, self.at, self.evaluations), strict=True))
+        zero = np.zeros_like(self.tried)
+        return columns, self._replace(tried=zero, swapped=zero)
+
+    def rejection(self, ladder: Ladder) -> np.ndarray | None:
+        """Part of the exchanges (levels - 1,) that was refused since levels were moved; None where that is not known.
+
+        Half of an exchange is added to both outcomes, so that no part is 0.
+        """
+        lower = ladder.chains[:, :-1]
+        tried, swapped = self.tried_here[lower].sum(0), self.swapped_here[lower].sum(0)
+        if tried.min() < _FEWEST:
+            return None
+        return np.asarray((tried - swapped + 0.5) / (tried + 1.0))
+
+    def moved(self) -> Replicas:
+        """After levels were moved."""
+        zero = np.zeros_like(self.tried_here)
+        return self._replace(tried_here=zero, swapped_here=zero)
+
+
+EXCHANGE = ("swap_acceptance", "round_trips", "replica", "data_exchanged")
+"""Columns of runs that exchange paths: since the record before, part of the exchanges with the next s that were
+accepted; round trips so far of the path that began in a chain; the path that is in it; and examples times models so
+far, for exchanges with the next s."""
+
+_FEWEST = 20
+"""Exchanges of every pair before their rate says something."""
+
+
+def first_replicas(chains: int, test: AcceptanceTest) -> Replicas:
+    """Before the first exchange."""
+    zero = np.zeros(chains, np.int64)
+    one = test.init(1, 1)
+    memory = jax.tree.map(lambda leaf: np.broadcast_to(np.asarray(leaf), (chains, *leaf.shape)).copy(), one)
+    return Replicas(np.arange(chains), zero, zero, zero, zero, zero, zero, zero, memory)
+
+
+def exchanged(chains: int, lower: np.ndarray, upper: np.ndarray, is_accepted: np.ndarray) -> np.ndarray:
+    """The chain that every chain takes its path from."""
+    source = np.arange(chains)
+    source[lower], source[upper] = np.where(is_accepted, upper, lower), np.where(is_accepted, lower, upper)
+    return source

@@ -1,0 +1,119 @@
+"""Exchanges of paths, decided: pairs of whole paths and the differences of their path losses, chunk by chunk.
+
+For the chain at the upper s an exchange is a change of its path from Theta_j to Theta_i, weighed with s_j - s_i:
+
+    Delta = -(s_j - s_i) mean_n d_n,   d_n = sum_t l_n(theta_i,t) - l_n(theta_j,t).
+
+Pairs that exchange at the same time have minibatches of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from trajens.acceptance.base import AcceptanceTest, Evidence
+from trajens.randomness import Key, Purpose, words
+from trajens.sampling.lanes import Lanes, idle_lanes
+from trajens.sampling.program import Inputs, Program
+
+CHUNK = 256
+"""Examples that are looked at together."""
+
+
+class Asked(NamedTuple):
+    """Exchanges to decide: paths (pairs, 2, tau, dim), that of the upper chain first; (pairs,) all else.
+
+    `s` is the difference of the two s, `entries` what the test remembers of every pair.
+    """
+
+    paths: Any
+    s: Any
+    key: Key
+    entries: Any
+
+
+class Decided(NamedTuple):
+    """Of every pair: whether paths are exchanged, examples read, and what the test has learnt."""
+
+    is_accepted: Any
+    seen: Any
+    entries: Any
+
+
+def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: Asked) -> Decided:
+    """Read examples for every pair until the test has decided."""
+    count = len(asked.s)
+    order, draws = _order(asked.key), words(asked.key, Purpose.EXCHANGE, 2 + test.num_words)[:, 2:]
+    population, m = program.population, test.chunk_size(program.population.most)
+
+    def evidence_of(lanes: Lanes, s: jax.Array) -> Evidence:
+        zero = jnp.zeros_like(s)
+        return Evidence(lanes.moments, s, zero, population.size, lanes.past, lanes.stage, population.limit)
+
+    def take(carried: tuple[Lanes, jax.Array, jax.Array]) -> tuple[Lanes, jax.Array, jax.Array]:
+        lanes, is_decided, is_accepted = carried
+        positions = lanes.seen[:, 0, None] + jnp.arange(m)
+        members = population.at(positions) if test.takes_all_data else population.draw(order, positions)
+        found = _differences(program, inputs, asked.paths, members, ~is_decided)
+        is_valid = (positions < population.most)[:, None]
+        # As losses of a current model without any: only differences are looked at, and sums over t would cancel.
+        chunk = jnp.stack([jnp.zeros_like(found), found], axis=1)[:, None]
+        grown, _ = lanes.plus(None, chunk, is_valid)  # type: ignore[arg-type]
+        judge = jax.vmap(lambda lanes, s, entry, draw: test.answer(entry, evidence_of(lanes, s), draw))
+        verdict = judge(_of_pairs(grown), asked.s, asked.entries, draws)
+        lifted = jax.tree.map(lambda leaf: leaf[:, None], verdict)
+        grown = jax.tree.map(lambda new, old: jnp.where(_lift(is_decided, new), old, new), grown.after(lifted), lanes)
+        is_sound = jnp.isfinite(grown.moments.mean[:, 0])
+        is_taken = verdict.is_decided & ~is_decided
+        return grown, is_decided | verdict.is_decided, is_accepted | (is_taken & verdict.is_accepted & is_sound)
+
+    no = jnp.zeros(count, bool)
+    begin = idle_lanes(count, 1, 0, test.num_stages), no, no
+    lanes, _, is_accepted = jax.lax.while_loop(lambda carried: ~carried[1].all(), take, begin)
+    own = _of_pairs(lanes)
+    learnt = jax.vmap(lambda lanes, s, entry: test.learn(entry, evidence_of(lanes, s)))(own, asked.s, asked.entries)
+    is_sound = jnp.isfinite(own.moments.variance)
+    entries = jax.tree.map(lambda new, old: jnp.where(is_sound, new, old), learnt, asked.entries)
+    return Decided(is_accepted, own.seen, entries)
+
+
+def look(program: Program, examples: int, inputs: Inputs, paths: jax.Array, key: Key) -> jax.Array:
+    """Differences of path losses (pairs, examples) on examples drawn afresh for every pair, in a random order."""
+    order, m = _order(key), min(CHUNK, examples)
+
+    def part(start: jax.Array) -> jax.Array:
+        positions = jnp.broadcast_to(start + jnp.arange(m), (len(paths), m))
+        members = program.population.draw(order, positions)
+        return _differences(program, inputs, paths, members, jnp.ones(len(paths), bool))
+
+    found = jax.lax.map(part, jnp.arange(0, examples, m))
+    return jnp.moveaxis(found, 0, 1).reshape(len(paths), -1)[:, :examples]
+
+
+def _differences(
+    program: Program, inputs: Inputs, paths: jax.Array, members: jax.Array, is_active: jax.Array
+) -> jax.Array:
+    """d_n (pairs, m) on the members of every pair."""
+    count, _, tau, dim = paths.shape
+    pairs = jnp.moveaxis(paths, 1, 2).reshape(-1, 2, dim)
+    each = lambda leaf: jnp.repeat(leaf, tau, axis=0)  # noqa: E731
+    losses, _ = inputs.losses(program.loss, pairs, each(members), each(is_active))
+    return (losses[:, 1] - losses[:, 0]).reshape(count, tau, -1).sum(1)
+
+
+def _order(key: Key) -> Key:
+    pair = words(key, Purpose.EXCHANGE, 2)
+    return Key(pair[..., 0], pair[..., 1])
+
+
+def _of_pairs(lanes: Lanes) -> Lanes:
+    """The one lane of every pair."""
+    own: Lanes = jax.tree.map(lambda leaf: leaf[:, 0], lanes)
+    return own
+
+
+def _lift(mask: jax.Array, leaf: jax.Array) -> jax.Array:
+    return mask.reshape(mask.shape + (1,) * (leaf.ndim - mask.ndim))
