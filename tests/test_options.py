@@ -80,7 +80,7 @@ def test_ways_to_write_s(s, values):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({}, "problem must be one of perceptron, mnist or a file"),
+        ({}, "problem must be one of perceptron, mnist, an environment such as CartPole-v1 or a file"),
         (
             {"problem": "cifar"},
             "problem must be one of perceptron, mnist, an environment such as CartPole-v1 or a file",
