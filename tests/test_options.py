@@ -80,8 +80,11 @@ def test_ways_to_write_s(s, values):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({}, "problem must be one of perceptron, mnist or a file"),
-        ({"problem": "cifar"}, "problem must be one of perceptron, mnist or a file with data, got 'cifar'"),
+        ({}, "problem must be one of perceptron, mnist, an environment such as CartPole-v1 or a file"),
+        (
+            {"problem": "cifar"},
+            "problem must be one of perceptron, mnist, an environment such as CartPole-v1 or a file",
+        ),
         ({"problem": "mnist", "size": 3}, "options must be among problem, model"),
         ({"problem": "mnist", "noise": 0.1}, "noise must be left out with mnist"),
         ({"problem": "perceptron", "model": "cnn"}, "model must be left out with perceptron"),

@@ -16,6 +16,8 @@ from tests.test_cli import call
 from trajens import rl
 from trajens.errors import InputError
 from trajens.experiments import resolve
+from trajens.sampling.marks import planned
+from trajens.verdict import _RECORDS
 
 needs_gymnax = pytest.mark.skipif(importlib.util.find_spec("gymnax") is None, reason="gymnax is not installed")
 
@@ -67,6 +69,86 @@ def test_an_episode_ends_where_its_steps_say_and_mapped_ones_do_not_disturb_each
     assert len(set(expected[:, 1])) > 3
     idle = rl.episode(walk, act, keys[0], is_active=False)
     assert (int(idle.steps), float(idle.total)) == (0, 0.0)
+
+
+def test_an_episode_that_acts_on_what_is_no_number_has_no_return():
+    @dataclass(frozen=True)
+    class Fog(Walk):
+        """Nothing is seen above 1.5, and the first logit is taken."""
+
+        def step(self, key, state, action):
+            observation, *others = super().step(key, state, action)
+            return jnp.where(observation[0] > 1.5, jnp.nan, observation), *others
+
+    policy = rl.Policy.of(Fog(), tj.models.linear(2, 2))
+    path = np.stack([policy.network.init(0)])
+    clear, steps = rl.single_returns(Walk(), policy, path, 40)
+    found, _ = rl.single_returns(Fog(), policy, path, 40)
+    assert 0 < np.isnan(found).sum() < found.size
+    # What is not seen after the last step harms nobody.
+    assert not np.isnan(found[steps == 1]).any()
+    np.testing.assert_array_equal(found[~np.isnan(found)], clear[~np.isnan(found)])
+
+
+@dataclass(frozen=True)
+class Broken(Walk):
+    """A walk with one thing that is not as it should be."""
+
+    how: str = ""
+
+    def reset(self, key):
+        found = super().reset(key)
+        return found[0] if self.how == "no state" else found
+
+    def step(self, key, state, action):
+        observation, state, reward, is_over = super().step(key, state, action)
+        others = {
+            "gym": (observation, state, reward, is_over, {}),
+            "seen": (observation[:1], state, reward, is_over),
+            "reward": (observation, state, reward[None], is_over),
+            "end": (observation, state, reward, is_over[None]),
+            "state": (observation, (state, state), reward, is_over),
+        }
+        if self.how == "raises":
+            raise KeyError("wind")
+        return others.get(self.how, (observation, state, reward, is_over))
+
+
+class Mutable(Walk):
+    """Not hashable."""
+
+    __hash__ = None
+
+
+NO_ENVIRONMENT = {
+    "a name": ("CartPole-v1", "environment must have name, .*; make one of a name with tj.rl.environment"),
+    "not hashable": (Mutable(), "environment must be hashable"),
+    "no steps": (Walk(max_steps=0), "max_steps of walk must be a whole number at least 1, got 0"),
+    "no state": (Broken(how="no state"), "reset of walk must return an observation and a state"),
+    "gym": (Broken(how="gym"), "step of walk must return observation, state, reward and .*, got 5 things"),
+    "seen": (Broken(how="seen"), r"observations of walk must have the shape \(2,\) .*, got shape \(1,\) of step"),
+    "reward": (Broken(how="reward"), r"the reward of a step of walk must be one number, got shape \(1,\)"),
+    "end": (Broken(how="end"), "the end of a step of walk must be one number"),
+    "state": (Broken(how="state"), "the state of walk must keep its form"),
+    "raises": (Broken(how="raises"), "step of walk must work on a key, a state and an action, got KeyError: 'wind'"),
+}
+
+
+@pytest.mark.parametrize("case", NO_ENVIRONMENT)
+def test_what_is_no_environment_is_refused_in_one_sentence(case):
+    environment, message = NO_ENVIRONMENT[case]
+    with pytest.raises(InputError, match=message) as caught:
+        rl.problem(environment, tj.models.linear(2, 2))
+    assert str(caught.value).count("\n") == 0
+
+
+def test_a_network_that_cannot_act_is_refused_in_one_sentence():
+    for network, message in (
+        (tj.models.linear(3, 2), "the network must take observations of walk, 2 numbers each, got"),
+        (lambda theta, x: x, "network must have dim, outputs and apply"),
+    ):
+        with pytest.raises(InputError, match=message):
+            rl.problem(Walk(), network)
 
 
 def cartpole_by_hand(state, action):
@@ -278,7 +360,15 @@ def test_picture_and_report_show_the_return_against_steps(capsys, trained, tmp_p
     assert (tmp_path / "a.png").stat().st_size > 10_000
     assert call(capsys, "report", str(trained), "--out", str(tmp_path / "a.html"))[0] == 0
     page = (tmp_path / "a.html").read_text()
-    for words in ("Return against steps of the environment", "Episodes per decision against s", "all models, by vote"):
+    for words in (
+        "Return against steps of the environment",
+        "Episodes per decision against s",
+        "return, all models, by vote",
+        "a stream, of which a decision reads 4 examples at most",
+        "linear 4-2, 10 parameters",
+        "afresh for every decision",
+        "Look for fewer than max_batch",
+    ):
         assert words in page
 
 
@@ -308,6 +398,15 @@ def test_what_does_not_go_with_episodes_is_refused_in_a_sentence(capsys, trained
     assert err.count("\n") == 1
 
 
+def test_defaults_of_episodes_go_together():
+    assert resolve({"problem": "CartPole-v1", "max_batch": 4}).chunk == 4
+    usual = resolve({"problem": "CartPole-v1"})
+    assert usual.chunk == 8
+    marks = planned(usual.epochs, usual.burn_in, usual.records)
+    # Enough to be told whether the loss still falls.
+    assert (marks > usual.burn_in).sum() >= _RECORDS
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -316,7 +415,10 @@ def test_what_does_not_go_with_episodes_is_refused_in_a_sentence(capsys, trained
         ({"budget": 1e5}, "budget must be left out with CartPole-v1"),
         ({"model": "cnn"}, "model must be linear or mlp with CartPole-v1, got cnn"),
         ({"returns": "5,1"}, "returns must be two numbers such as -200,0"),
-        ({"problem": "CartPole"}, "problem must be one of perceptron, mnist or a file with data, got 'CartPole'"),
+        (
+            {"problem": "CartPole"},
+            "problem must be one of perceptron, mnist, an environment such as CartPole-v1 or a file",
+        ),
         ({"problem": "mnist", "returns": "0,1"}, "returns must be left out with mnist"),
     ],
 )

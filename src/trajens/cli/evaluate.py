@@ -134,7 +134,10 @@ def evaluate(
     if is_on_episodes(sources[0]):
         evaluate_returns(sources, data, noise, chain, episodes, as_json)
         return
-    require(episodes is None, f"episodes must be left out with a run on data, got {episodes}; leave it out.")
+    require(
+        episodes is None or not sources[0].exists(),
+        f"episodes must be left out with a run on data, got {episodes}; leave it out.",
+    )
     files = data or []
     require(len(files) <= 2, f"data must be given once, or twice for data from outside, got {len(files)}; leave some.")
     ensemble, given, name = _joined(sources, files[0] if files else None, chain)

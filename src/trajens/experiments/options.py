@@ -314,7 +314,7 @@ class Config:
         "Run",
         "How often the loss is measured.",
         shown=f"{RECORDS_BY_DATA}; with --epochs {RECORDS}",
-        episodes=20,
+        episodes=32,
     )
     keep_paths: bool | None = _option(
         None, kinds.switch, "Run", "Keep the paths at every record, in DIR/history.bin.", shown="no-keep-paths"

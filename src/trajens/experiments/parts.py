@@ -37,7 +37,8 @@ def acceptance_of(config: Config, size: int, usual_chunk: int | None) -> Accepta
             f"{option} must be left out with --acceptance {name}, got {value}; use penalty to {advice}.",
         )
     if config.chunk is not None:
-        integer("chunk", config.chunk, 2, f"there are {size} examples, leave it out for the usual number", size)
+        advice = f"a decision can read {size} examples at most, leave it out for the usual number"
+        integer("chunk", config.chunk, 2, advice, size)
     if name in ("barker", "metropolis"):
         return Barker(config.chunk) if name == "barker" else Metropolis(config.chunk)
     chunk = minibatch_chunk(usual_chunk if config.chunk is None else config.chunk, size)

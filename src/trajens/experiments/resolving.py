@@ -54,6 +54,8 @@ def resolve(*layers: dict[str, Any]) -> Config:
         usual = {"perceptron": {"prior": "flat"}, "episodes": {"model": "mlp" if "hidden" in chosen else "linear"}}
         own = {name: getattr(option, kind) for name, option in OPTIONS.items()}
         defaults = {**usual[kind], **{name: value for name, value in own.items() if value is not None}}
+    if kind == "episodes" and chosen.get("max_batch", 0) > 1:
+        defaults["chunk"] = min(defaults["chunk"], chosen["max_batch"])
     return _completed(Config(**{**defaults, **chosen}))
 
 
@@ -80,7 +82,8 @@ def renamed(options: dict[str, Any]) -> dict[str, Any]:
 def _problem(chosen: dict[str, Any]) -> str:
     """The name of a problem, or the whole path of a file."""
     problem = chosen.get("problem")
-    message = f"problem must be one of {', '.join(PROBLEMS)} or a file with data, got"
+    known = f"{', '.join(PROBLEMS)}, an environment such as CartPole-v1 or a file with data"
+    message = f"problem must be one of {known}, got"
     require(isinstance(problem, str), f"{message} {problem!r}; try mnist.")
     assert isinstance(problem, str)
     if problem in PROBLEMS or is_environment(problem):

@@ -80,7 +80,11 @@ def panels(case: Case, examples: int | None, loss_unit: str) -> list[Markup]:
             over_epochs(case, "Batch size", "examples per decision", curves(records, "batch_size", groups)),
             "Mean number of examples that a decision took"
             + ("." if examples is None else f", of {examples:,}.")
-            + " Look for far fewer than all: else minibatches no longer pay at this s.",
+            + (
+                " Look for fewer than max_batch: decisions that are cut off there are noisier."
+                if "capped" in records
+                else " Look for far fewer than all: else minibatches no longer pay at this s."
+            ),
         ),
         panel(
             "tilt",

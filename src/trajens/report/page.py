@@ -71,6 +71,8 @@ def _tried(seen: Seen) -> Markup:
 def _glance(seen: Seen) -> list[Markup]:
     """The numbers that one asks for first."""
     tiles = []
+    if seen.returned is not None:
+        tiles = returns.tiles(seen.returned)
     if seen.trial is not None:
         tiles = [tile(score.words, text, score.meaning) for score, text in scores_of(seen.trial)]
     if seen.summary is not None:

@@ -9,7 +9,7 @@ from trajens.records import Records
 from trajens.report import numerals
 from trajens.report.chart import Chart, Series
 from trajens.report.history import grouped
-from trajens.report.html import Markup, left_out, panel, table
+from trajens.report.html import Markup, left_out, panel, table, tile
 from trajens.rl.problem import Episodes
 from trajens.rl.scores import Score
 from trajens.storage.stored import StoredRun
@@ -40,7 +40,9 @@ def panels(found: Returned, records: Records) -> list[Markup]:
     series, batches = [], []
     for k, group in enumerate(grouped(records)):
         mean = returns[group.chains].mean(0)
-        around = error[group.chains].mean(0) / len(group.chains) ** 0.5
+        several = len(group.chains) > 1
+        # Between chains where there are some: that of measuring alone is a part of it.
+        around = returns[group.chains].std(0, ddof=1) / len(group.chains) ** 0.5 if several else error[group.chains[0]]
         x = steps[group.chains].mean(0).astype(float)
         series.append(Series(group.label, x, mean, mean - around, mean + around, look=k))
         s, batch = (records[name][group.chains].mean(0) for name in ("s", "batch_size"))
@@ -50,8 +52,8 @@ def panels(found: Returned, records: Records) -> list[Markup]:
             "return",
             "Return against steps of the environment",
             Chart("Return against steps", "steps of the environment, per chain", "return per model", series).svg(),
-            "Mean over the models of a path, in fresh episodes. Steps are those of decisions, of both models of every "
-            "proposal; those to measure and to audit are counted apart.",
+            "Mean over the models of a path, in fresh episodes; bands are standard errors. Steps are those of "
+            "decisions, of both models of every proposal; those to measure and to audit are counted apart.",
         ),
         panel(
             "episodes",
@@ -59,6 +61,16 @@ def panels(found: Returned, records: Records) -> list[Markup]:
             Chart("Episodes per decision against s", "s", "episodes per decision", batches, x_log=True).svg(),
             "A decision reads as many episodes as its noise asks for. Look for few at small s, and more as s rises.",
         ),
+    ]
+
+
+def tiles(found: Returned) -> list[Markup]:
+    """The returns that one asks for first; that of the best of them is too good by chance."""
+    meaning = f"in {EPISODES} fresh episodes"
+    return [
+        tile(f"return, {WORDS[how]}", numerals.with_error(score.mean, score.stderr), meaning)
+        for how, score in found.scores.items()
+        if how != "best"
     ]
 
 

@@ -33,7 +33,7 @@ def settings(stored: StoredRun, case: Case) -> dict[str, str]:
     found: dict[str, str | None] = {
         "problem": None if problem is None else Path(str(problem)).name,
         "data": _data(known),
-        "model": _model(known.get("model"), known.get("parameters")),
+        "model": _model(known.get("model") or _network(config), known.get("parameters")),
         "loss": _name(known.get("loss")),
         "models in a path, tau": _text(known.get("tau")),
         "step between models, sigma": _text(known.get("sigma")),
@@ -42,7 +42,7 @@ def settings(stored: StoredRun, case: Case) -> dict[str, str]:
         "acceptance test": _text(known.get("acceptance")),
         "moves": _text(known.get("move")),
         "order of updates": _text(known.get("scan")),
-        "examples drawn": "by their losses" if known.get("scores") else "alike",
+        "examples drawn": _drawn(known),
         "start": _text(config.get("start")),
         "budget": None if case.pairs is None else f"{case.pairs:.3g} pairs of losses per chain",
         "chains": _text(known.get("chains")),
@@ -63,12 +63,9 @@ def settings(stored: StoredRun, case: Case) -> dict[str, str]:
 
 
 def _data(known: dict[str, Any]) -> str | None:
-    if "examples" not in known:
-        return None
-    most = known.get("max_batch")
-    if known["examples"] is None:
-        return f"a stream, of which a decision reads {most:,} examples at most" if most else "a stream"
-    return f"{known['examples']:,} examples"
+    if known.get("max_batch"):
+        return f"a stream, of which a decision reads {known['max_batch']:,} examples at most"
+    return f"{known['examples']:,} examples" if "examples" in known else None
 
 
 def listed(stored: StoredRun, case: Case) -> Markup:
@@ -116,6 +113,19 @@ def _model(description: dict[str, Any] | None, parameters: int | None) -> str | 
     if "weights" in description:
         words.append(f"{description['weights']} weights")
     return f"{' '.join(words)}, {size}"
+
+
+def _network(config: dict[str, Any]) -> dict[str, Any] | None:
+    """The network that options describe: that of a policy is no part of what a loss says of itself."""
+    if "sizes" not in config:
+        return None
+    return {name: config[name] for name in ("model", "sizes", "activation", "weights") if name in config}
+
+
+def _drawn(known: dict[str, Any]) -> str:
+    if known.get("max_batch"):
+        return "afresh for every decision"
+    return "by their losses" if known.get("scores") else "alike"
 
 
 def _prior(prior: Any) -> str:

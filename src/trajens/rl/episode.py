@@ -34,7 +34,7 @@ class _Now(NamedTuple):
 
 
 def episode(environment: Environment, act: Act, key: jax.Array, is_active: Any = True) -> Episode:
-    """The episode of `key`; one that is not active has no step."""
+    """The episode of `key`; one that is not active has no step, and one that acts on a NaN has no return, but NaN."""
     key_reset, key_steps = jax.random.split(key)
     observation, state = environment.reset(key_reset)
 
@@ -48,7 +48,10 @@ def episode(environment: Environment, act: Act, key: jax.Array, is_active: Any =
         # Types of a state may be weak, or wider after a step than before it.
         state = jax.tree.map(lambda new, old: jnp.asarray(new).astype(jnp.result_type(old)), state, now.state)
         observation = observation.astype(now.observation.dtype)
-        return _Now(observation, state, now.total + reward, now.steps + 1, jnp.asarray(is_over, bool))
+        # The largest of outputs that are no numbers is an action like any other: nobody would notice.
+        is_blind = jnp.isnan(now.observation).any()
+        total = jnp.where(is_blind, jnp.nan, now.total + reward)
+        return _Now(observation, state, total, now.steps + 1, jnp.asarray(is_over, bool))
 
     begin = _Now(
         observation, jax.tree.map(jnp.asarray, state), jnp.float32(0.0), jnp.int32(0), ~jnp.asarray(is_active, bool)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.errors import InputError, number, require
+from trajens.errors import InputError, first_line, number, require
 from trajens.rl.environment import Box, Discrete
 
 RETURNS: dict[str, tuple[float, float]] = {
@@ -128,8 +128,13 @@ def _made(name: str) -> tuple[Any, Any]:
         f"the environment must be one of {', '.join(gymnax.registered_envs)}, got '{name}'; check the spelling.",
     )
     # What is made while something is compiled must not belong to it.
-    with jax.ensure_compile_time_eval():
-        made: tuple[Any, Any] = gymnax.make(name)
+    try:
+        with jax.ensure_compile_time_eval():
+            made: tuple[Any, Any] = gymnax.make(name)
+    except Exception as error:
+        raise InputError(
+            f"{name} must be one that gymnax can make here, got {first_line(error)}; some load data when they are made."
+        ) from error
     return made
 
 

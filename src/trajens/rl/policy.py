@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.ensemble import Predictor
-from trajens.errors import choice, require
+from trajens.errors import choice
+from trajens.rl.checked import require_network
 from trajens.rl.environment import Box, Discrete, Environment
 
 VOTE, MEAN = "vote", "mean"
@@ -41,13 +42,8 @@ class Policy:
 
     @classmethod
     def of(cls, environment: Environment, network: Predictor) -> Policy:
-        """For an environment; refused where the network has not one output per action."""
-        needed = outputs_of(environment)
-        require(
-            network.outputs == needed,
-            f"the network must have {needed} outputs, one for every action of {environment.name}, got "
-            f"{network.outputs}; change its last layer.",
-        )
+        """For an environment; refused where the network has not one output per action, or cannot see."""
+        require_network(network, inputs_of(environment), outputs_of(environment), environment.name)
         return cls(network, environment.observation_space, environment.action_space)
 
     def outputs(self, theta: jax.Array, observation: jax.Array) -> jax.Array:

@@ -21,6 +21,7 @@ from trajens.errors import InputError, number, require
 from trajens.models import Model
 from trajens.models.base import PRIOR
 from trajens.parameters import flattened
+from trajens.rl.checked import require_environment
 from trajens.rl.environment import Environment
 from trajens.rl.episode import Episode, episode
 from trajens.rl.policy import Policy, outputs_of
@@ -107,6 +108,7 @@ def problem(
     >>> target = tj.Target(stream, tau=16, sigma=0.3, s=tj.schedule.exponential(5, 500, 2000))  # doctest: +SKIP
     >>> run = tj.sample(target, 4000, acceptance=tj.Penalty(8))  # doctest: +SKIP
     """
+    require_environment(environment)
     initial = unravel = None
     if apply is not None:
         require(network is None, "network and apply must not both be given: each says what acts; leave one out.")
@@ -117,8 +119,8 @@ def problem(
         "network must be given, or apply and params, got none; try tj.models.linear(observations, actions).",
     )
     assert network is not None
-    range_ = _range(environment.returns if returns is None else returns)
-    loss = Episodes(environment, Policy.of(environment, network), range_)
+    policy = Policy.of(environment, network)
+    loss = Episodes(environment, policy, _range(getattr(environment, "returns", None) if returns is None else returns))
     is_ours = isinstance(network, Model)
     spread, prior = (network.spread, PRIOR) if isinstance(network, Model) else (None, None)
     stream = Stream(loss, network.dim, max_batch, initial=initial, spread=spread if is_ours else None, prior=prior)
