@@ -19,7 +19,7 @@ from trajens.errors import InputError
 from trajens.thermo.jackknife import Sample
 
 _PIECE = 2**20
-_STEPS, _CLOSE = 100, 1e-11
+_STEPS, _CLOSE = 100, 1e-7
 LEAST_EXCHANGE = 0.01
 """Between neighbouring s: draws that are hardly ever exchanged say nothing of each other."""
 _SOME = 512
@@ -64,12 +64,14 @@ def solve(sample: Sample, start: Solution | None = None) -> Solution:
         step = np.zeros_like(f)
         step[1:] = np.linalg.lstsq(hessian[1:, 1:], (counts - sums)[1:], rcond=None)[0]
         trial = _derivatives(f + step, s, counts, loss)
-        if not trial[0] <= objective + 1e-12 * abs(objective):
+        is_newton = bool(trial[0] <= objective + 1e-12 * abs(objective))
+        if not is_newton:
             step = np.log(counts / sums)
             step -= step[0]
             trial = _derivatives(f + step, s, counts, loss)
         f, (objective, sums, hessian) = f + step, trial
-        if np.abs(step).max() < _CLOSE * max(1.0, np.abs(f).max()):
+        # What is left after a Newton step is of the order of its square.
+        if is_newton and np.abs(step).max() < _CLOSE:
             return Solution(s, counts, f, shift)
     raise InputError(
         f"free energies must come to rest within {_STEPS} steps, got some that did not; sample at s in between."
@@ -85,21 +87,21 @@ def _derivatives(
     for begin in range(0, len(loss), rows):
         p, log_sum = _log_sum_exp(_exponents(f, s, counts, loss[begin : begin + rows]))
         objective += float(log_sum.sum())
-        sums += p.sum(0)
-        products += p.T @ p
+        sums += p.sum(1)
+        products += p @ p.T
     return objective, sums, np.diag(sums) - products
 
 
 def _exponents(f: np.ndarray, s: np.ndarray, counts: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    return np.log(counts) + f - loss[:, None] * s
+    return (np.log(counts) + f)[:, None] - s[:, None] * loss
 
 
 def _log_sum_exp(exponents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of every term (n, levels), and the logarithm of their sum (n,)."""
-    top = exponents.max(1, keepdims=True)
+    """Shares of every term (levels, n), and the logarithm of their sum (n,)."""
+    top = exponents.max(0)
     terms = np.exp(exponents - top)
-    total = terms.sum(1, keepdims=True)
-    return terms / total, (top + np.log(total))[:, 0]
+    total = terms.sum(0)
+    return terms / total, top + np.log(total)
 
 
 def _by_trapezoid(sample: Sample, shift: float) -> np.ndarray:

@@ -9,7 +9,7 @@ With averages over the draws of one s, and Q_tt' per parameter,
 
 Nothing is centred: models of independent chains have the product of their means in common, so that
 (along - between) (Q_tt Q_t't')^1/2 is the connected part, the trace of Cov(theta_t, theta_t') / dim. Chains that stay
-in different valleys, or symmetric copies of one network, have small overlaps between them and large ones along the path.
+in different valleys, or symmetric copies of one network, have small overlaps between them and large ones along a path.
 """
 
 from __future__ import annotations
