@@ -12,6 +12,7 @@ from tests.monte_carlo import Z
 from trajens import thermo
 from trajens.experiments import Experiment
 from trajens.experiments.resolving import resolve
+from trajens.sampling.measure import compiled_losses_of_models
 
 DATA = tj.datasets.perceptron(seed=3, size=40, noise=0.5)
 S = np.array([10.0, 20.0, 40.0])
@@ -56,6 +57,15 @@ def test_a_sampled_ladder_has_the_exact_thermodynamics(run, observed):
         off = (shared.distance_between[level] - one.distance_between[0]) / shared.distance_between_stderr[level]
         assert np.abs(off).max() < Z
     assert (thermo.correlation_times(thermo.observe(run, burn_in=0)).records >= 0.5).all()
+
+
+def test_examples_beyond_whole_chunks_count_once():
+    data = tj.datasets.perceptron(seed=1, size=300, noise=0.5)
+    problem, models = data.problem(), np.random.default_rng(0).standard_normal((6, 2)).astype(np.float32)
+    sums = compiled_losses_of_models(problem.loss, problem.data, models, np.arange(300))
+    assert sums.shape == (2, 6)
+    exact = 0.5 * ((data.y - models.astype(np.float64) @ np.asarray(data.x, np.float64).T) ** 2).sum(1)
+    np.testing.assert_allclose(np.asarray(sums, np.float64).sum(0), exact, rtol=1e-5)
 
 
 def test_a_stored_run_is_observed_with_its_problem(run, observed):
