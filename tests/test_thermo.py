@@ -8,6 +8,7 @@ import trajens as tj
 from tests.ladders import Bits, Gaussian
 from tests.monte_carlo import Z, assert_agrees, z_scores
 from trajens import thermo
+from trajens.thermo.correlation import _integrated as _time
 from trajens.thermo.curve import variance_of
 from trajens.thermo.free_energy import _integrated
 
@@ -214,6 +215,30 @@ def test_overlaps_are_those_of_the_gaussian():
     single = thermo.overlap(paths[:1])
     assert np.isnan(single.between).all()
     np.testing.assert_allclose(np.diagonal(single.along[0]), 1.0)
+
+
+def test_overlaps_are_what_they_are_defined_to_be():
+    paths = np.random.default_rng(0).standard_normal((3, 2, 4, 5)) + 1.0
+    found = thermo.overlap(paths)
+    draws = [(a, b) for a in range(3) for b in range(3) if a != b]
+    between = np.mean([np.einsum("itd,jud->tu", paths[a], paths[b]) / (4 * 5) for a, b in draws], 0)
+    along = np.einsum("citd,ciud->tu", paths, paths) / (3 * 2 * 5)
+    gaps = [paths[a][:, None, :, None] - paths[b][None, :, None] for a, b in draws]
+    np.testing.assert_allclose(found.distance_between[0], np.mean(np.square(gaps), (0, 1, 2, 5)))
+    gaps = paths[:, :, :, None] - paths[:, :, None]
+    np.testing.assert_allclose(found.distance_along[0], np.mean(gaps**2, (0, 1, 4)), atol=1e-12)
+    size = np.sqrt(np.outer(np.diag(along), np.diag(along)))
+    np.testing.assert_allclose(found.along[0], along / size)
+    np.testing.assert_allclose(found.between[0], between / size)
+
+
+def test_correlation_times_of_few_short_chains_are_not_far_off():
+    rng, memory = np.random.default_rng(0), 0.7
+    noise = rng.standard_normal((600, 5, 60))
+    for d in range(1, 60):
+        noise[..., d] = memory * noise[..., d - 1] + np.sqrt(1 - memory**2) * noise[..., d]
+    mean = np.mean([_time(chains) for chains in noise])
+    assert mean == pytest.approx((1 + memory) / (1 - memory), rel=0.08)
 
 
 def test_correlation_times_are_those_of_the_chains():

@@ -92,8 +92,6 @@ def _integrated(loss: np.ndarray) -> float:
     offset = loss - loss.mean()
     spectrum = fft.rfft(offset, 2 * draws, axis=1)
     products = fft.irfft(np.abs(spectrum) ** 2, 2 * draws, axis=1)[:, :draws].mean(0) / np.arange(draws, 0, -1)
-    # The common mean is itself one of few correlated draws: products around it are too small by its variance.
-    products += variance_of(loss) - products[0]
     if not products[0] > 0:
         return 1.0
     times = 2.0 * np.cumsum(products / products[0]) - 1.0

@@ -63,8 +63,11 @@ def log_z(observed: Observed, method: str = "mbar") -> LogZ:
     value, stderr = estimate(observed, function)
     left_out = np.zeros_like(value)
     if method == "integration":
-        moments = [(loss.mean(), variance_of(loss), _third(loss)) for loss in observed_losses(observed)]
-        left_out = np.abs(_integrated(observed.levels, *np.transpose(moments)) - value)
+        path_loss = observed.path_loss
+        levels = [path_loss[chains] for chains in observed.members]
+        mean, variance, third = np.transpose([(loss.mean(), variance_of(loss), _third(loss)) for loss in levels])
+        more, less = (_integrated(observed.levels, mean, variance, bend) for bend in (third, None))
+        left_out = np.abs(more - less)
     return LogZ(observed.levels, value, stderr, left_out)
 
 
@@ -92,11 +95,6 @@ class Mbar:
             self.first = solve(sample)
             return self.first
         return solve(sample, self.first)
-
-
-def observed_losses(observed: Observed) -> list[np.ndarray]:
-    """Path losses (chains, draws) by level."""
-    return [observed.path_loss[chains] for chains in observed.members]
 
 
 def _by_integration(sample: Sample) -> np.ndarray:

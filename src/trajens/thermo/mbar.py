@@ -36,7 +36,7 @@ class Solution(NamedTuple):
     @property
     def log_z(self) -> np.ndarray:
         """The ln Z(s), relative to the first."""
-        return -self.f - (self.s - self.s[0]) * self.shift
+        return np.asarray(0.0 - (self.f + (self.s - self.s[0]) * self.shift))
 
     def log_mixture(self, loss: np.ndarray) -> np.ndarray:
         """The ln sum_j N_j exp(f_j - s_j (L - shift)) of every loss."""
@@ -56,7 +56,7 @@ def solve(sample: Sample, start: Solution | None = None) -> Solution:
     # Around their mean, so that large losses that all have in common cost no digits.
     shift = float(every.mean()) if start is None else start.shift
     loss = every - shift
-    f = _by_trapezoid(sample, shift) if start is None else start.f.copy()
+    f = _by_trapezoid(sample, shift) if start is None else start.f - start.f[0]
     if len(f) == 1:
         return Solution(s, counts, f, shift)
     objective, sums, hessian = _derivatives(f, s, counts, loss)
@@ -66,8 +66,7 @@ def solve(sample: Sample, start: Solution | None = None) -> Solution:
         trial = _derivatives(f + step, s, counts, loss)
         is_newton = bool(trial[0] <= objective + 1e-12 * abs(objective))
         if not is_newton:
-            step = np.log(counts / sums)
-            step -= step[0]
+            step = _self_consistent(f, s, counts, loss) - f
             trial = _derivatives(f + step, s, counts, loss)
         f, (objective, sums, hessian) = f + step, trial
         # What is left after a Newton step is of the order of its square.
@@ -90,6 +89,13 @@ def _derivatives(
         sums += p.sum(1)
         products += p @ p.T
     return objective, sums, np.diag(sums) - products
+
+
+def _self_consistent(f: np.ndarray, s: np.ndarray, counts: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """The -ln of sums over draws of exp(-s_k L) / mixture; by logarithms, as some may have no share in any draw."""
+    mixture = _log_sum_exp(_exponents(f, s, counts, loss))[1]
+    found = -np.array([_log_sum_exp((-one * loss - mixture)[:, None])[1][0] for one in s])
+    return np.asarray(found - found[0])
 
 
 def _exponents(f: np.ndarray, s: np.ndarray, counts: np.ndarray, loss: np.ndarray) -> np.ndarray:

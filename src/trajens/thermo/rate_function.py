@@ -63,7 +63,7 @@ def rate_function(observed: Observed, reference: float | None = None, method: st
 
     def both(sample: Sample) -> np.ndarray:
         mean, free = np.array([loss.mean() for loss in sample.loss]), log_z(sample)
-        return np.stack([mean / observed.tau, -(s - s[at]) * mean - (free - free[at])])
+        return np.stack([mean / observed.tau, (s[at] - s) * mean - (free - free[at])])
 
     value, stderr = estimate(observed, both)
     return RateFunction(s, value[0], stderr[0], value[1], stderr[1], float(s[at]))
