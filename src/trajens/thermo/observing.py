@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,6 +16,7 @@ from trajens.precision import single
 from trajens.problem import Problem
 from trajens.randomness import key_of
 from trajens.run import Run
+from trajens.sampling.footprint import pairs_within
 from trajens.sampling.measure import CHUNK, compiled_losses_of_models, examples_per_measurement
 from trajens.storage.stored import StoredRun
 from trajens.thermo.kept import kept_paths
@@ -25,9 +25,8 @@ from trajens.thermo.observed import Observed
 GROUPS = 16
 """Of the examples, where they are not all: what their choice does is seen by leaving out each."""
 _SUBSET_SEED = 18
-_FLOATS = 2**22
-"""That examples of one call take at most, about, where every pair of models has its own copy of them."""
-_MOST_PAIRS = 512
+_MOST_PAIRS, _ROOM = 512, 2**27
+"""That are evaluated in one call, and bytes that they may hold."""
 
 
 def observe(
@@ -106,7 +105,8 @@ def _drawn(population: Any, count: int) -> Any:
 def _of_members(problem: Problem, history: np.ndarray, members: np.ndarray) -> np.ndarray:
     """Mean losses (groups, chains, draws, tau) on every group (groups, m, ...) of members; some records at a time."""
     groups, (chains, draws, tau, dim) = len(members), history.shape
-    at_once = 2 * min(_pairs_at_once(problem, members.shape[1]), -(-chains * draws * tau // 2))
+    room_for = pairs_within(problem, min(CHUNK, members.shape[1]), _ROOM)
+    at_once = 2 * min(_MOST_PAIRS, room_for, -(-chains * draws * tau // 2))
     found = np.empty((groups, chains, draws, tau))
     rows = max(1, at_once // (chains * tau))
     for begin in range(0, draws, rows):
@@ -125,10 +125,3 @@ def _means(problem: Problem, models: np.ndarray, members: np.ndarray, at_once: i
         for part in filled.reshape(-1, at_once, models.shape[1])
     ]
     return np.concatenate(sums)[: len(models)] / len(members)
-
-
-def _pairs_at_once(problem: Problem, members: int) -> int:
-    """Pairs of models of one call: as many as their copies of a chunk of examples, and themselves, leave room for."""
-    example = sum(int(np.prod(leaf.shape[1:])) for leaf in jax.tree.leaves(problem.data))
-    each = min(CHUNK, members) * (example + 1) + 2 * problem.dim
-    return int(np.clip(_FLOATS // each, 1, _MOST_PAIRS))
