@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trajens.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from trajens import thermo as thermo
     from trajens.api import *  # noqa: F403
     from trajens.sweeps import sweep as sweep
 

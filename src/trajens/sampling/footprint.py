@@ -14,6 +14,7 @@ from trajens.errors import require
 from trajens.losses import Loss, losses_of_pairs
 from trajens.population import Population
 from trajens.precision import single
+from trajens.problem import Problem
 from trajens.sampling import measure, proposals
 from trajens.sampling.intermediates import bytes_held
 from trajens.sampling.recording import NAMES
@@ -43,15 +44,7 @@ def bytes_needed(target: Target, settings: Settings, kept_paths: int) -> int:
 def bytes_at_work(target: Target, settings: Settings) -> int:
     """The most that sampling, measuring or an audit holds besides data and paths: proposals, losses on their way."""
     problem, program, chains = target.problem, settings.program(target), settings.chains
-    shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(problem.data))
-    like = _Like(
-        problem.loss,
-        jax.tree.structure(problem.data),
-        shapes,
-        problem.dim,
-        settings.devices[0].platform,
-        program.examples,
-    )
+    like = _Like.of(problem, settings.devices[0].platform, program.examples)
     models = chains * program.lanes * program.span
     together = min(program.population.most, program.chunk * program.chunks)
     sampling = _PROPOSALS * models * problem.dim * _FLOAT + chains * program.lanes * like.bytes_of_losses(together)
@@ -64,6 +57,12 @@ def bytes_at_work(target: Target, settings: Settings) -> int:
     return max(sampling, measuring, auditing)
 
 
+def pairs_within(problem: Problem, examples: int, room: int) -> int:
+    """Pairs of models whose losses on so many examples can be computed together in `room` bytes; one at least."""
+    like = _Like.of(problem, jax.devices()[0].platform, problem.population)
+    return max(1, room // (like.bytes_of_losses(examples) + 2 * problem.dim * _FLOAT))
+
+
 class _Like(NamedTuple):
     """A loss, and what its arguments are like."""
 
@@ -73,6 +72,12 @@ class _Like(NamedTuple):
     dim: int
     platform: str
     population: Population
+
+    @classmethod
+    def of(cls, problem: Problem, platform: str, population: Population) -> _Like:
+        """Those of a problem."""
+        shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(problem.data))
+        return cls(problem.loss, jax.tree.structure(problem.data), shapes, problem.dim, platform, population)
 
     def bytes_of_losses(self, examples: int) -> int:
         """Held while the losses of a pair of models on so many examples are computed."""
