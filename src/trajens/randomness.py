@@ -36,6 +36,7 @@ class Purpose(IntEnum):
     OWN = 9
     """Not used by trajens: for moves, tests and scans of one's own."""
     AUDIT = 10
+    PROJECT = 12
 
 
 class Key(NamedTuple):

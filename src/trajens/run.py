@@ -53,7 +53,7 @@ class Run:
         ``batch_size``; ``data_used``, ``data_measured`` and ``data_audited`` (examples times models evaluated so far,
         to decide, measure and audit); ``tilt_error`` (the audited error of s, NaN where there was no audit), its
         standard error ``tilt_stderr`` and weight ``tilt_weight``; ``weight_rms`` (at that epoch), ``move_size`` (of
-        tuned moves, else NaN), ``s``, the counts of every reason for a decision, and the records of one's own.
+        tuned moves, else NaN), ``projection_1`` to ``3`` (of the mean model, see `trajens.sampling.projections`), ``s``, the counts of every reason for a decision, and the records of one's own.
     """
 
     target: Target

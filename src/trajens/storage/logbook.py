@@ -56,6 +56,9 @@ class Logbook:
 
     def add(self, number: int, record: Records, paths: Any) -> None:
         """Write down record `number`."""
+        if self._tables:
+            # A run of before goes on with the columns that it has.
+            record = {name: record[name] for name in self._tables[0]}
         self._keep(record)
         kept = np.asarray(paths) if self._keep_paths else None
         if self._out is not None:
