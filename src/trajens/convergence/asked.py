@@ -46,10 +46,12 @@ class Converged:
     superchains: int | None = None
 
     def __post_init__(self) -> None:
-        number("rhat", self.rhat, "try 1.01", above=1.0)
-        number("ess", self.ess, "try 400", at_least=100.0)
+        # As floats: a run that is resumed knows them by how they are written.
+        object.__setattr__(self, "rhat", number("rhat", self.rhat, "try 1.01", above=1.0))
+        object.__setattr__(self, "ess", number("ess", self.ess, "try 400", at_least=100.0))
         if self.error is not None:
-            number("error", self.error, "give a standard error of the loss, or leave it out", above=0.0)
+            error = number("error", self.error, "give a standard error of the loss, or leave it out", above=0.0)
+            object.__setattr__(self, "error", error)
         if self.superchains is not None:
             integer("superchains", self.superchains, 2, "leave it out for chains that start from points of their own")
 

@@ -270,7 +270,7 @@ class Experiment:
         if self.is_by_data:
             run = restored(*self._prepared, directory)
         else:
-            settings = Settings(burn_in=directory.stored.burn_in, **self._settings).checked(self.target)
+            settings = Settings(burn_in=directory.stored.asked_burn_in, **self._settings).checked(self.target)
             run = restored(self.target, settings, directory)
         if run is None:
             raise InputError(f"'{out}' must hold a checkpoint, got none; is it the directory of a run?")

@@ -109,6 +109,10 @@ class Logbook:
         """All records."""
         return joined(self._tables)
 
+    def records_and(self, record: Records) -> Records:
+        """All records, and one that is not written down."""
+        return joined([*self._tables, record])
+
     def history(self, recorded: int) -> np.ndarray | None:
         """The paths at all records that are held in memory."""
         return None if self._history is None else self._history[:, :recorded]
