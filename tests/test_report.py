@@ -18,6 +18,7 @@ from tests.test_cli import call
 from tests.test_nothing_lost import finished
 from trajens.ensemble.uncertainty import reliability
 from trajens.errors import InputError
+from trajens.judgement import ATTENTION, OK, UNKNOWN
 from trajens.records import is_within
 from trajens.report import chart, history, images, numerals, page, seen
 from trajens.report.doubts import features
@@ -29,7 +30,7 @@ from trajens.report.thinning import POINTS, thinned
 from trajens.sampling.course import ByData
 from trajens.storage.identity import identity_of
 from trajens.storage.stored import StoredRun
-from trajens.verdict import ATTENTION, OK, UNKNOWN, Case, advice, judgements
+from trajens.verdict import Case, advice, judgements
 
 LIMIT = 3_000_000
 RNG = np.random.default_rng(0)
