@@ -32,8 +32,8 @@ class Converged:
     rhat : float
         The largest rank-normalised split R-hat, above 1.
     ess : float
-        The fewest effective draws, in bulk and tails, of all chains together. Fewer than 100 are not enough to know
-        errors by.
+        The fewest effective draws, in bulk and tails, of all chains together. Errors of runs that ended by 400 of them
+        are what they say, those of 100 to 200 a tenth too small; fewer are refused.
     error : float, optional
         The largest standard error of the mean loss per model; default any.
     superchains : int, optional

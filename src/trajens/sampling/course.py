@@ -114,6 +114,10 @@ class Course(ABC):
         """The course of a run whose marks are, so far, those of `planned`."""
         return self
 
+    def check(self, s: np.ndarray) -> None:
+        """Refuse chains of these s where it cannot do with them."""
+        return
+
 
 @dataclass(frozen=True)
 class ByEpochs(Course):

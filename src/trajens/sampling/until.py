@@ -52,6 +52,14 @@ class UntilConverged(Course):
     def beside(self, planned: ByEpochs) -> Course:
         return replace(self, planned=planned)
 
+    def check(self, s: np.ndarray) -> None:
+        superchains, counts = self.asked.superchains, np.unique(s, return_counts=True)[1]
+        require(
+            superchains is None or not (counts % superchains).any(),
+            f"superchains must divide the chains of every s, got {superchains} for {', '.join(map(str, counts))}; leave "
+            "them out for chains that start from points of their own.",
+        )
+
     def turn(self, passed: Passed, adapted: Adapted) -> Turn:
         assert self.planned is not None
         turn = self.planned.turn(passed, adapted)
