@@ -193,6 +193,7 @@ def test_an_extended_run_looks_again():
     assert not SOON.lacking(longer.convergence())
 
 
+@pytest.mark.slow
 def test_a_single_chain_and_several_s():
     one = sample(chains=1, max_epochs=MOST)
     assert not SOON.lacking(one.convergence())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from trajens.convergence import Group, by_s
+from trajens.inference_data import inference_data
 from trajens.records import Records
 
 
@@ -42,3 +43,21 @@ class Recorded:
         list of trajens.convergence.Group
         """
         return by_s(self.records, self.burn_in, superchains)
+
+    def to_arviz(self: HasRecords, s: float | None = None, chains: Any = None) -> Any:
+        """Records after burn-in for ArviZ; needs ``pip install 'trajens[arviz]'``.
+
+        Parameters
+        ----------
+        s : float, optional
+            Chains of this s; needed where there are several, which sample several laws.
+        chains : sequence of int, optional
+            Their numbers; default all of the s.
+
+        Returns
+        -------
+        arviz.InferenceData, or xarray.DataTree from ArviZ 1 on
+            With groups ``posterior`` (loss, projections of the models) and ``sample_stats``, see
+            `trajens.inference_data`.
+        """
+        return inference_data(self.records, self.history, self.burn_in, s, chains)

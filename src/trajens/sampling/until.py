@@ -56,8 +56,8 @@ class UntilConverged(Course):
         superchains, counts = self.asked.superchains, np.unique(s, return_counts=True)[1]
         require(
             superchains is None or not (counts % superchains).any(),
-            f"superchains must divide the chains of every s, got {superchains} for {', '.join(map(str, counts))}; leave "
-            "them out for chains that start from points of their own.",
+            f"superchains must divide the chains of every s, got {superchains} for {', '.join(map(str, counts))}; "
+            "leave them out for chains that start from points of their own.",
         )
 
     def turn(self, passed: Passed, adapted: Adapted) -> Turn:
