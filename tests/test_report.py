@@ -371,7 +371,7 @@ def test_members_agree_as_they_do(classes, numbers):
         ({"weight_rms": np.linspace(1, 2, 40), "prior": 0.3}, "Weights", ATTENTION, "not in equilibrium"),
         ({}, "Weights", OK, "do not drift"),
         ({}, "Length", OK, "400 epochs"),
-        ({"loss": np.ones(8)}, "Convergence", UNKNOWN, "7 records after burn-in, of 8"),
+        ({"loss": np.ones(7)}, "Convergence", UNKNOWN, "7 records after burn-in, of 8"),
         ({}, "Convergence", UNKNOWN, "400 are needed to tell for sure"),
         ({"loss": np.linspace(2, 1, 40)}, "Convergence", ATTENTION, "do not agree yet"),
         ({"loss": np.ones(1000)}, "Convergence", OK, "Chains agree"),
