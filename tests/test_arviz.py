@@ -75,7 +75,7 @@ def test_a_run_at_rest_gives_the_same(run):
             np.testing.assert_array_equal(mine[name], its[name])
 
 
-def test_its_numbers_are_ours(run, tmp_path):
+def test_its_numbers_are_ours(run):
     data = run.to_arviz(chains=[1, 2])
     [group] = [group for group in run.convergence() if group.s == 20.0]
     table = az.summary(data, var_names=["loss", "projection"], round_to="none")
@@ -89,7 +89,12 @@ def test_its_numbers_are_ours(run, tmp_path):
             ("mean", found.mean),
         ):
             assert float(row[theirs]) == pytest.approx(ours, rel=1e-6), (name, theirs)
-    data.to_netcdf(str(tmp_path / "run.nc"))
+
+
+def test_it_can_be_written_down(run, tmp_path):
+    pytest.importorskip("h5netcdf")
+    run.to_arviz(s=5.0).to_netcdf(str(tmp_path / "run.nc"))
+    assert (tmp_path / "run.nc").stat().st_size > 0
 
 
 def test_chains_of_several_s_are_not_put_together(run):
