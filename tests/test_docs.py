@@ -12,7 +12,7 @@ from trajens.figures import FIGURES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-OPTIONAL = ("flax", "equinox", "optax", "sklearn", "torch")
+OPTIONAL = ("arviz", "flax", "equinox", "optax", "sklearn", "torch")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

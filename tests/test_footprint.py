@@ -11,7 +11,7 @@ from trajens.losses import losses_of_pairs
 from trajens.sampling import footprint
 from trajens.sampling.footprint import bytes_at_work, bytes_free, bytes_needed
 from trajens.sampling.intermediates import bytes_held
-from trajens.sampling.measure import measure
+from trajens.sampling.measure import Look, measure
 from trajens.sampling.sampler import state_like
 
 DATA = tj.datasets.perceptron(size=64)
@@ -128,7 +128,8 @@ def test_hidden_layers_are_counted_as_the_compiler_counts_them():
     with jax.ensure_compile_time_eval():
         state = state_like(sampler.program, 4, wide.dim)
     measuring = partial(measure, sampler.program, examples=64)
-    compiled = jax.jit(measuring).lower(sampler._inputs, state, np.int32(0)).compile().memory_analysis()
+    look = Look(np.int32(0), sampler._directions)
+    compiled = jax.jit(measuring).lower(sampler._inputs, state, look).compile().memory_analysis()
     activations = 4 * 8 * 64 * 2000 * 4
     assert compiled.temp_size_in_bytes > 1.5 * activations
     assert 0.95 < work(problem=wide, **how) / compiled.temp_size_in_bytes < 1.2

@@ -282,6 +282,7 @@ def finished(loss, acceptance=0.4, weight_rms=None, prior=None, chains=2):
     settings = tj.Settings(chains=chains, burn_in=10).checked(target)
     noise = np.random.default_rng(0).normal(0, 1e-3, (chains, n))
     curves = {"epoch": np.arange(1, n + 1) * 10, "loss": loss, "acceptance": np.full(n, acceptance)}
+    curves["s"] = np.full(n, 20.0)
     curves["weight_rms"] = np.ones(n) if weight_rms is None else weight_rms
     records = {
         name: np.broadcast_to(values, (chains, n)) + (noise if name == "loss" else 0) for name, values in curves.items()

@@ -18,6 +18,7 @@ from tests.test_cli import call
 from tests.test_nothing_lost import finished
 from trajens.ensemble.uncertainty import reliability
 from trajens.errors import InputError
+from trajens.judgement import ATTENTION, OK, UNKNOWN
 from trajens.records import is_within
 from trajens.report import chart, history, images, numerals, page, seen
 from trajens.report.doubts import features
@@ -29,7 +30,7 @@ from trajens.report.thinning import POINTS, thinned
 from trajens.sampling.course import ByData
 from trajens.storage.identity import identity_of
 from trajens.storage.stored import StoredRun
-from trajens.verdict import ATTENTION, OK, UNKNOWN, Case, advice, judgements
+from trajens.verdict import Case, advice, judgements
 
 LIMIT = 3_000_000
 RNG = np.random.default_rng(0)
@@ -370,6 +371,13 @@ def test_members_agree_as_they_do(classes, numbers):
         ({"weight_rms": np.linspace(1, 2, 40), "prior": 0.3}, "Weights", ATTENTION, "not in equilibrium"),
         ({}, "Weights", OK, "do not drift"),
         ({}, "Length", OK, "400 epochs"),
+        ({"loss": np.ones(7)}, "Convergence", UNKNOWN, "7 records after burn-in, of 8"),
+        ({}, "Convergence", UNKNOWN, "400 are needed to tell for sure"),
+        ({"loss": np.linspace(2, 1, 40)}, "Convergence", ATTENTION, "do not agree yet"),
+        ({"loss": np.ones(1000)}, "Convergence", OK, "Chains agree"),
+        ({"loss": np.ones(1000), "chains": 1}, "Convergence", OK, "The halves of the chain agree"),
+        ({"loss": np.ones(1000), "weight_rms": np.linspace(1, 2, 1000)}, "Convergence", ATTENTION, "still moves"),
+        ({"loss": np.where(np.arange(1000) == 500, np.nan, 1.0)}, "Convergence", UNKNOWN, "not finite"),
         ({}, "Tolerance of s", UNKNOWN, "no audit"),
     ],
 )

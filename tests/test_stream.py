@@ -17,13 +17,14 @@ from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.acceptance import Evidence, Past, Reason
 from trajens.acceptance.moments import moments_of
 from trajens.acceptance.penalty import Plan
+from trajens.judgement import ATTENTION
 from trajens.population import Endless, keys_of
 from trajens.randomness import Key, key_of
 from trajens.report import page, seen
 from trajens.sampling.recording import total
 from trajens.storage.standing import unpacked
 from trajens.storage.stored import StoredRun
-from trajens.verdict import ATTENTION, Case, judgements
+from trajens.verdict import Case, judgements
 
 CHUNK, MAX_BATCH, EPOCHS = 16, 40, 300
 STREAM = tj.Stream(loss, 2, max_batch=MAX_BATCH)

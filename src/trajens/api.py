@@ -1,7 +1,8 @@
 """All that ``import trajens`` offers; loaded with JAX when the first of it is asked for."""
 
-from trajens import acceptance, datasets, exact, losses, models, moves, randomness, schedule
+from trajens import acceptance, convergence, datasets, exact, losses, models, moves, randomness, schedule
 from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
+from trajens.convergence import Converged
 from trajens.ensemble import Ensemble
 from trajens.errors import InputError, Stopped, StorageError
 from trajens.losses import PairLoss
@@ -26,6 +27,7 @@ __all__ = [
     "Barker",
     "CentreOfMass",
     "Checkerboard",
+    "Converged",
     "Ensemble",
     "Exchange",
     "InputError",
@@ -52,6 +54,7 @@ __all__ = [
     "Target",
     "acceptance",
     "audit",
+    "convergence",
     "datasets",
     "exact",
     "losses",

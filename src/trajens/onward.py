@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
 
-from trajens.progress import Progress
+from trajens.progress import Progress, ProgressBar, Show
 from trajens.records import Records
 from trajens.sampling import auditing
 from trajens.sampling.blocks import Blocks
-from trajens.sampling.course import ByEpochs, Course, Passed
+from trajens.sampling.course import ByData, ByEpochs, Course, Passed
 from trajens.sampling.devices import Sampler
 from trajens.sampling.exchanging import Exchanger
 from trajens.sampling.measure import examples_per_measurement
-from trajens.sampling.recording import record, total
+from trajens.sampling.recording import Terms, record, total
+from trajens.sampling.replicas import Replicas
 from trajens.sampling.scoring import rescored
 from trajens.sampling.sizes import mean_sizes, share_renewed
 from trajens.storage.logbook import Logbook
@@ -31,7 +34,8 @@ def standings(now: Standing, sampler: Sampler, log: Logbook, stop: Callable[[], 
     exchanger = None if settings.exchange is None else Exchanger(sampler)
     if exchanger is not None and now.replicas is None:
         now = replace(now, replicas=exchanger.begin())
-    course = settings.course or ByEpochs.over(now.marks, settings.burn_in, sampler.target.schedule)
+    planned = ByEpochs.over(now.marks, settings.burn_in, sampler.target.schedule)
+    course = planned if settings.course is None else settings.course.beside(planned)
     while not now.is_complete:
         is_stopped, mark = False, now.marks[now.recorded]
         while now.epoch < mark and not is_stopped:
@@ -80,6 +84,13 @@ def _recorded(
     measured = sampler.measure_at(now.state, now.epoch, examples)
     share = share_renewed(now.state.sizes, sampler.settings.move, target.problem.dim)
     before = 0 if now.recorded == 0 else int(now.marks[now.recorded - 1])
+    is_capped, counts_steps = target.problem.population.limit is not None, sampler.program.counts_steps
+
+    def found(evaluations: int = 0, audited: Terms | None = None, replicas: Replicas | None = now.replicas) -> Records:
+        exchanged = {} if replicas is None else {name: column[:, None] for name, column in replicas.columns.items()}
+        own = record(now.epoch, pending, s, sizes, measured, evaluations, audited, used, is_capped, counts_steps)
+        return {**own, **exchanged}
+
     passed = Passed(
         now.epoch,
         now.epoch - before,
@@ -90,6 +101,8 @@ def _recorded(
         float(np.mean(measured.loss)),
         float(np.sqrt(np.sum(np.square(measured.loss_error)))) / len(s),
         log.recorded_after(now.adapted.burn_in),
+        now.recorded + 1 == len(now.marks),
+        lambda: log.records_and(found()),
     )
     turn = course.turn(passed, now.adapted)
     adapted, evaluations = turn.adapted, examples * target.tau
@@ -106,19 +119,18 @@ def _recorded(
     is_first = not log.is_audited(adapted.burn_in)
     is_last = now.recorded + 1 == len(now.marks) and not turn.marks
     state, audited = auditor.at(now.state, now.epoch, turn, so_far, float(np.mean(used.audited)), is_first, is_last)
-    is_capped = target.problem.population.limit is not None
-    found = record(
-        now.epoch, pending, s, sizes, measured, evaluations, audited, used, is_capped, sampler.program.counts_steps
-    )
-    if replicas is not None:
-        columns, replicas = replicas.recorded()
-        found |= {name: np.asarray(values)[:, None] for name, values in columns.items()}
-    log.add(now.recorded, found, now.state.path)
+    log.add(now.recorded, found(evaluations, audited, replicas), now.state.path)
     marks = now.marks
     if now.recorded + 1 == len(marks) and turn.marks:
         marks = np.concatenate([marks, np.array(turn.marks, marks.dtype)])
     return replace(
-        now, state=state, recorded=now.recorded + 1, pending=None, adapted=adapted, marks=marks, replicas=replicas
+        now,
+        state=state,
+        recorded=now.recorded + 1,
+        pending=None,
+        adapted=adapted,
+        marks=marks,
+        replicas=None if replicas is None else replicas.from_now(),
     )
 
 
@@ -134,3 +146,27 @@ def progress_of(now: Standing, last: Records, seconds: float) -> Progress:
     phase = "burn-in" if now.epoch < now.adapted.burn_in else "sampling"
     steps = tuple(int(n) for n in last["steps_used"][:, -1]) if "steps_used" in last else ()
     return Progress(now.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss), phase, steps)
+
+
+@contextmanager
+def shown(
+    progress: bool | Show, now: Standing, log: Logbook, course: Course | None
+) -> Iterator[Callable[[Standing, float], None]]:
+    """A function that tells how far a run is; the bar it may draw is closed at the end."""
+    bar: Any = progress
+    if progress is True and isinstance(course, ByData):
+        bar = ProgressBar(course.pairs, float(np.mean(log.used.data)), curve=True, unit="pairs")
+    elif progress is True:
+        bar = ProgressBar(int(now.marks[-1]), now.epoch, curve=True)
+
+    def show(now: Standing, before: float) -> None:
+        if isinstance(bar, ProgressBar) and not isinstance(course, ByData):
+            bar.aim(int(now.marks[-1]))
+        if bar and log.last is not None:
+            bar(progress_of(now, log.last, now.seconds - before))
+
+    try:
+        yield show
+    finally:
+        if isinstance(bar, ProgressBar):
+            bar.close()

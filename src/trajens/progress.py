@@ -99,6 +99,12 @@ class ProgressBar:
                 self._losses.append((at, now.loss))
             self._live.update(Group(self._drawn_curve(), self._bar))
 
+    def aim(self, epochs: int) -> None:
+        """Go to other epochs than were known at first."""
+        if epochs != self._epochs:
+            self._epochs = epochs
+            self._bar.update(self._task, total=epochs)
+
     def close(self) -> None:
         """Leave the bar as it stands."""
         if self._live is not None:

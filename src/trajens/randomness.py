@@ -37,6 +37,7 @@ class Purpose(IntEnum):
     """Not used by trajens: for moves, tests and scans of one's own."""
     AUDIT = 10
     EXCHANGE = 11
+    PROJECT = 12
 
 
 class Key(NamedTuple):

@@ -12,6 +12,9 @@ Records = dict[str, np.ndarray]
 STEPS = ("steps_used", "steps_measured", "steps_audited")
 """Columns of losses that count their steps: of both models in all decisions, to measure the loss, and to audit."""
 
+PROJECTIONS = ("projection_1", "projection_2", "projection_3")
+"""Columns of the mean model of a path along fixed directions; runs of before have none."""
+
 
 def joined(tables: list[Records]) -> Records:
     """Several tables, one after the other."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,23 @@ import jax
 import numpy as np
 
 from trajens.acceptance import AcceptanceTest
+from trajens.convergence import Converged
 from trajens.errors import InputError, StorageError, integer
 from trajens.moves import Proposer
-from trajens.onward import progress_of, standings
+from trajens.onward import shown, standings
 from trajens.precision import single
-from trajens.progress import ProgressBar, Show
+from trajens.progress import Show
+from trajens.recorded import Recorded
 from trajens.records import Records, num_records, warn_if_not_finite, warn_of_tilt
 from trajens.sampling import marks
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
-from trajens.sampling.course import ByData, Course
 from trajens.sampling.devices import Sampler, s_of
 from trajens.sampling.footprint import require_room
 from trajens.sampling.ladder import Exchange
 from trajens.sampling.replicas import first_replicas
 from trajens.sampling.sampler import State, state_like
 from trajens.sampling.settings import Observable, Settings, default_burn_in
+from trajens.sampling.until import UntilConverged, course_until
 from trajens.scan import Scan
 from trajens.schedule import require_valid, settled
 from trajens.storage.directory import RunDirectory
@@ -40,7 +42,7 @@ from trajens.target import Target
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Recorded):
     """The result of `sample`, and all that is needed to continue it.
 
     Attributes
@@ -55,8 +57,9 @@ class Run:
         ``batch_size``; ``data_used``, ``data_measured`` and ``data_audited`` (examples times models evaluated so far,
         to decide, measure and audit); ``tilt_error`` (the audited error of s, NaN where there was no audit), its
         standard error ``tilt_stderr`` and weight ``tilt_weight``; ``weight_rms`` (at that epoch), ``move_size`` (of
-        tuned moves, else NaN), ``s``, the counts of every reason for a decision, where paths are exchanged what
-        `trajens.sampling.replicas` counts, and the records of one's own.
+        tuned moves, else NaN), ``s``, ``projection_1`` to ``3`` (see `trajens.sampling.projections`), the counts of
+        every reason for a decision, where paths are exchanged what `trajens.sampling.replicas` counts, and the records
+        of one's own.
     """
 
     target: Target
@@ -120,7 +123,8 @@ class Run:
         """Plain numbers over the epochs after burn-in, averaged over all chains or those in `chains`.
 
         ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are standard errors over chains, NaN for a
-        single one.
+        single one. ``loss_mcse`` is that of the loss by the effective draws of all records; ``rhat`` and ``ess`` are
+        the worst of what `convergence` finds, NaN where records are too few to say.
         """
         return summary_of(self.records, self.burn_in, self.epochs, self.seconds, chains)
 
@@ -167,6 +171,8 @@ def sample(
     scores: str | np.ndarray | None = None,
     tune: bool = Settings.tune,
     exchange: Exchange | int | bool | None = None,
+    until: str | Converged | None = None,
+    max_epochs: int | None = None,
     test: AcceptanceTest | None = None,
 ) -> Run:
     """Sample paths from `target` with independent chains.
@@ -175,7 +181,7 @@ def sample(
     ----------
     target : Target
     epochs : int
-        Proposals per chain, burn-in included.
+        Proposals per chain, burn-in included; with `until`, the fewest.
     chains : int
         Independent chains; they run in one compiled program, spread over the devices JAX sees.
     seed : int in 0..2**32 - 1, or one for every chain
@@ -217,6 +223,11 @@ def sample(
     exchange : Exchange, int or True, optional
         Exchange paths between chains at neighbouring s, every so many epochs, see `trajens.Exchange`; chains of one s
         are then independent of each other, those of different s are not.
+    until : "converged" or Converged, optional
+        Go on until the chains of every s agree and errors are small enough, see `Converged`; looked at after `epochs`
+        and then whenever the run is half as long again. Averages leave out a fifth of it, or `burn_in` if more.
+    max_epochs : int, optional
+        The most, with `until`; a run that has not converged by then says so.
     test : AcceptanceTest, optional
         The name that `acceptance` had before; it still works, with a warning, in this version.
 
@@ -227,7 +238,7 @@ def sample(
     epochs = integer("epochs", epochs, 1, "one epoch is one proposal", MAX_EPOCHS)
     directory = RunDirectory(out) if isinstance(out, (str, Path)) else out
     if burn_in is None and directory is not None and directory.resume and directory.stored.has_checkpoint:
-        burn_in = directory.stored.burn_in
+        burn_in = directory.stored.asked_burn_in
     if burn_in is None:
         burn_in = max(default_burn_in(epochs), settled(Target.checked(target).schedule, epochs))
     given: dict[str, Any] = {
@@ -246,9 +257,10 @@ def sample(
         ahead=ahead,
         tune=tune,
         exchange=exchange,
+        course=course_until(until, max_epochs, epochs, directory is not None and directory.resume),
         **{name: value for name, value in given.items() if value is not None},
     ).checked(target)
-    recorded = marks.count(epochs, settings.burn_in, records)
+    recorded = marks.count(epochs, settings.burn_in, records) * max(epochs, max_epochs or 0) // epochs
     require_room(target, settings, recorded, directory is not None)
     plan = marks.planned(epochs, settings.burn_in, records)
     require_valid(target.schedule, plan)
@@ -293,7 +305,7 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     else:
         log.begin(now, identity_of(run.target, run.settings), witness_of(run.target.problem))
     try:
-        with _shown(progress, now, log, run.settings.course) as show:
+        with shown(progress, now, log, run.settings.course) as show:
             for now in standings(first, sampler, log, stop):
                 show(now, run.seconds)
                 log.save(now, is_due=False)
@@ -309,6 +321,8 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     records = {name: values[:, : now.recorded] for name, values in log.records.items()}
     warn_if_not_finite(records, num_records(run.records))
     warn_of_tilt(records, now.adapted.burn_in, getattr(run.settings.acceptance, "tolerance", None))
+    if isinstance(run.settings.course, UntilConverged) and now.is_complete:
+        run.settings.course.warn_if_lacking(records, now.adapted.burn_in)
     return replace(run, standing=now, records=records, kept=log.history(now.recorded))
 
 
@@ -320,28 +334,6 @@ def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run
         replicas = first_replicas(settings.chains, exchange.test(settings.program(target)))
     found = directory.restore(like, lambda: identity_of(target, settings), witness_of(target.problem), replicas)
     return None if found is None else Run(target, settings, *found, None, directory)
-
-
-@contextmanager
-def _shown(
-    progress: bool | Show, now: Standing, log: Logbook, course: Course | None
-) -> Iterator[Callable[[Standing, float], None]]:
-    """A function that tells how far a run is; the bar it may draw is closed at the end."""
-    bar: Any = progress
-    if progress is True and isinstance(course, ByData):
-        bar = ProgressBar(course.pairs, float(np.mean(log.used.data)), curve=True, unit="pairs")
-    elif progress is True:
-        bar = ProgressBar(int(now.marks[-1]), now.epoch, curve=True)
-
-    def show(now: Standing, before: float) -> None:
-        if bar and log.last is not None:
-            bar(progress_of(now, log.last, now.seconds - before))
-
-    try:
-        yield show
-    finally:
-        if isinstance(bar, ProgressBar):
-            bar.close()
 
 
 def _renamed(acceptance: AcceptanceTest | None, test: AcceptanceTest | None) -> AcceptanceTest | None:

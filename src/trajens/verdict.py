@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from trajens import acceptance as tests
+from trajens.agreement import agreement
+from trajens.convergence import Converged
+from trajens.judgement import ATTENTION, OK, UNKNOWN, Judgement
 from trajens.records import Records, has_summary, is_within, summarise
 from trajens.run import Run
 from trajens.sampling.course import ByData
 from trajens.sampling.recording import REASONS
+from trajens.sampling.until import UntilConverged
 from trajens.storage.stored import StoredRun
-
-OK, ATTENTION, UNKNOWN = "ok", "attention", "unknown"
-"""What a judgement may come to."""
 
 _ERRORS = 3.0
 _RECORDS = 8
@@ -27,27 +28,6 @@ _LOW_ACCEPTANCE, _HIGH_ACCEPTANCE = 0.1, 0.9
 _GROWTH = 1.1
 _REACHED = 1.1
 _FEW_CAPPED = 0.01
-
-
-class Judgement(NamedTuple):
-    """One thing that was looked at.
-
-    Attributes
-    ----------
-    name : str
-        What it is about, in a word or two.
-    mark : str
-        `OK`, `ATTENTION` or `UNKNOWN`.
-    sentence : str
-        What was found, with its number.
-    following : str
-        What to do about it; empty where there is nothing to do.
-    """
-
-    name: str
-    mark: str
-    sentence: str
-    following: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +47,8 @@ class Case:
         The budget of every chain, of a run by data.
     asked_loss : float or None
         The loss that s was to rise to.
+    asked : Converged or None
+        What the run was to go on for.
     """
 
     records: Records
@@ -79,6 +61,7 @@ class Case:
     is_exact: bool
     pairs: float | None
     asked_loss: float | None
+    asked: Converged | None = None
 
     @classmethod
     def of(cls, run: Run | StoredRun) -> Case:
@@ -97,6 +80,7 @@ class Case:
                 test.takes_all_data,
                 None if by_data is None else by_data.pairs,
                 None if by_data is None else by_data.loss,
+                course.asked if isinstance(course, UntilConverged) else None,
             )
         known = run.identity
         test_name = str(known.get("acceptance"))
@@ -111,6 +95,7 @@ class Case:
             bool(getattr(getattr(tests, test_name.split("(")[0], None), "takes_all_data", False)),
             _number_in(known.get("course"), "pairs"),
             _number_in(known.get("course"), "loss"),
+            _asked_in(known.get("course")),
         )
 
     @property
@@ -175,7 +160,8 @@ def judgements(case: Case, out: object = None) -> list[Judgement]:
     if out is None:
         longer = "more --epochs" if case.pairs is None else "a larger --budget"
     found = [_length(case), _finite(case), _asked(case), _acceptance(case), _weights(case), _loss(case, longer)]
-    return [judgement for judgement in (*found, _capped(case), _tolerance(case)) if judgement is not None]
+    agreed = agreement(case.records, case.burn_in, case.asked, longer if case.pairs is None else "")
+    return [judgement for judgement in (*found, agreed, _capped(case), _tolerance(case)) if judgement is not None]
 
 
 def _length(case: Case) -> Judgement:
@@ -324,3 +310,13 @@ def _number_in(text: str | None, name: str) -> float | None:
     """The number that a part of a run has under `name`, from what it calls itself; None where there is none."""
     found = re.search(rf"\b{name}=([-+.\d][-+.\deE]*)", text or "")
     return None if found is None else float(found[1])
+
+
+def _asked_in(course: str | None) -> Converged | None:
+    """What a course that goes on until chains have converged asks for."""
+    if course is None or "rhat=" not in course:
+        return None
+    rhat, ess, error, superchains = (_number_in(course, name) for name in ("rhat", "ess", "error", "superchains"))
+    return Converged(
+        rhat or Converged.rhat, ess or Converged.ess, error, None if superchains is None else int(superchains)
+    )

@@ -52,6 +52,13 @@ def _rate(value: float) -> str:
     return f"{value:.3f}" if np.isfinite(value) else "-"
 
 
+def convergence(group: dict[str, Any]) -> str:
+    """R-hat and effective draws of a summary, where they are known."""
+    if not np.isfinite(group["ess"]):
+        return "too short to say"
+    return f"{group['rhat']:.3f}, {group['ess']:,.0f}"
+
+
 def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     """The same for reading: one column for every s."""
     groups = numbers.get("by_s", [numbers])
@@ -72,6 +79,8 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     add("loss per model, measured", lambda g: f"{g['loss']:.6g}")
     if groups[0]["chains"] > 1:
         add(f"standard error, {groups[0]['chains']} chains", lambda g: f"{g['loss_stderr']:.2g}")
+    add("error by effective draws", lambda g: f"{g['loss_mcse']:.2g}" if np.isfinite(g["loss_mcse"]) else "cannot say")
+    add("R-hat, effective draws, at worst", convergence)
     if "exact_loss" in groups[0]:
         add("exact", lambda g: f"{g['exact_loss']:.6g}")
         add("z = (measured - exact) / error", lambda g: f"{g['exact_z']:.2f}")

@@ -30,6 +30,7 @@ from trajens.run import Run, restored, sample
 from trajens.sampling import marks
 from trajens.sampling.adapted import MAX_EPOCHS
 from trajens.sampling.settings import BY_LOSSES, Settings
+from trajens.sampling.until import course_until
 from trajens.scan import Checkerboard, Scan, scan_named
 from trajens.speed import pairs_per_second
 from trajens.starts import BUDGET, RANDOM
@@ -250,6 +251,8 @@ class Experiment:
             progress=progress,
             out=directory,
             stop=stop,
+            until=config.until,
+            max_epochs=config.max_epochs,
             **self._settings,
         )
 
@@ -262,15 +265,19 @@ class Experiment:
             assert config.burn_in is not None
             settings = Settings(burn_in=config.burn_in, **self._settings).checked(self.target)
             epochs = integer("epochs", config.epochs, 1, "one epoch is one proposal", MAX_EPOCHS)
+            course_until(config.until, config.max_epochs, epochs)
             marks.count(epochs, settings.burn_in, integer("records", config.records, 1, "try 200"))
 
     def restored(self, out: str | Path) -> Run:
         """The run in a directory as it stands; nothing is changed there."""
-        directory = RunDirectory(out, True)
+        directory, config = RunDirectory(out, True), self.config
         if self.is_by_data:
             run = restored(*self._prepared, directory)
         else:
-            settings = Settings(burn_in=directory.stored.burn_in, **self._settings).checked(self.target)
+            course = course_until(config.until, config.max_epochs, config.epochs or 1, is_resumed=True)
+            settings = Settings(burn_in=directory.stored.asked_burn_in, course=course, **self._settings).checked(
+                self.target
+            )
             run = restored(self.target, settings, directory)
         if run is None:
             raise InputError(f"'{out}' must hold a checkpoint, got none; is it the directory of a run?")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from trajens.acceptance import MinibatchBarker, Penalty
 from trajens.acceptance.base import CHUNK_OF_FEW, CHUNK_OF_MANY, FEW_DATA
 from trajens.acceptance.penalty import RHO_LARGEST, TOLERANCE
+from trajens.convergence.asked import CONVERGED
 from trajens.experiments import kinds
 from trajens.experiments.kinds import Kind, one_of
 from trajens.losses import LOSSES
@@ -292,6 +293,8 @@ class Config:
         perceptron=200_000,
         episodes=2000,
     )
+    until: str | None = _name(None, (CONVERGED,), "Run", "Go on from --epochs until chains are")
+    max_epochs: int | None = _option(None, kinds.whole, "Run", "The most that --until may take.")
     burn_in: int | None = _option(
         None,
         kinds.whole,

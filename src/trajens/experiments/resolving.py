@@ -120,7 +120,7 @@ def _completed(config: Config) -> Config:
 
 def _by_data(config: Config) -> Config:
     """A run that is as long as its budget, and chooses the rest."""
-    for name in ("anneal", "burn_in"):
+    for name in ("anneal", "burn_in", "until", "max_epochs"):
         value = getattr(config, name)
         require(
             value is None, f"{name} must be left out without --epochs, got {value}; the run chooses it by its data."

@@ -10,11 +10,12 @@ from typing import Any
 from trajens.ensemble import chosen_chains
 from trajens.errors import InputError, require
 from trajens.experiments.acting import is_on_episodes
+from trajens.judgement import Judgement
 from trajens.records import has_summary
 from trajens.report.returns import Returned, returned
 from trajens.report.trial import Trial, trial_of
 from trajens.storage.stored import StoredRun
-from trajens.verdict import Case, Judgement, judgements
+from trajens.verdict import Case, judgements
 
 _TRIES, _PAUSE = 3, 0.2
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from trajens.judgement import ATTENTION, OK, UNKNOWN, Judgement
 from trajens.report.html import Markup, tag
-from trajens.verdict import ATTENTION, OK, UNKNOWN, Judgement
 
 WORDS = {OK: "in order", ATTENTION: "attention", UNKNOWN: "not known"}
 """Of every mark, beside its sign: colours alone say nothing."""

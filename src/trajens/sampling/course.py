@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from trajens.records import Records
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
 from trajens.schedule import Schedule, value_at
 
@@ -68,6 +70,10 @@ class Passed(NamedTuple):
         Measured now.
     recorded : int
         Records since burn-in.
+    is_last : bool
+        Whether no further mark is known.
+    records : function
+        All records, this one included, without its audit.
     """
 
     epoch: int
@@ -79,6 +85,8 @@ class Passed(NamedTuple):
     loss: float
     loss_error: float
     recorded: int
+    is_last: bool = False
+    records: Callable[[], Records] = dict
 
 
 class Turn(NamedTuple):
@@ -101,6 +109,14 @@ class Course(ABC):
     @abstractmethod
     def turn(self, passed: Passed, adapted: Adapted) -> Turn:
         """What follows after a record."""
+
+    def beside(self, planned: ByEpochs) -> Course:
+        """The course of a run whose marks are, so far, those of `planned`."""
+        return self
+
+    def check(self, s: np.ndarray) -> None:
+        """Refuse chains of these s where it cannot do with them."""
+        return
 
 
 @dataclass(frozen=True)

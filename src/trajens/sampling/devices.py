@@ -20,8 +20,9 @@ from trajens.precision import single
 from trajens.randomness import Key, fold_in, key_of
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
 from trajens.sampling.initial import initial_paths
-from trajens.sampling.measure import Measurement, examples_per_measurement, losses_of_examples, measure
+from trajens.sampling.measure import Look, Measurement, examples_per_measurement, losses_of_examples, measure
 from trajens.sampling.program import Inputs, Program
+from trajens.sampling.projections import directions
 from trajens.sampling.proposals import Proposed, propose_and_look
 from trajens.sampling.recording import total
 from trajens.sampling.sampler import State, advance, init
@@ -63,6 +64,7 @@ class Sampler:
         by_chain = NamedSharding(self._mesh, PartitionSpec("chains"))
         everywhere = NamedSharding(self._mesh, PartitionSpec())
         self._by_chain, self._everywhere = by_chain, everywhere
+        self._directions = jax.device_put(directions(target.problem.dim), everywhere)
         unknown = jax.device_put(np.int32(0), everywhere)
         self.adapted: Adapted = first_adapted(target, self.settings)
         self._inputs = Inputs(
@@ -159,7 +161,8 @@ class Sampler:
             examples = examples_per_measurement(population.size, self.program.tau)
         examples = integer("examples", examples, 1, "leave it out for the usual number", _countable(population))
         observe = tuple(self.settings.observe.items())
-        measured = _measure(self.program, self._mesh, self._inputs, state, np.int32(epoch), examples, observe)
+        look = Look(np.int32(epoch), self._directions)  # type: ignore[arg-type]
+        measured = _measure(self.program, self._mesh, self._inputs, state, look, examples, observe)
         here: Measurement = jax.tree.map(np.asarray, measured)
         # JAX sorts dictionaries; records keep the order they were asked for in.
         return here._replace(observed={name: here.observed[name] for name, _ in observe})
@@ -261,9 +264,9 @@ def _advance(program: Program, mesh: Mesh, inputs: Inputs, state: State, stop: j
 
 @partial(jax.jit, static_argnums=(0, 1, 5, 6))
 def _measure(
-    program: Program, mesh: Mesh, inputs: Inputs, state: State, epoch: jax.Array, examples: int, observe: Any
+    program: Program, mesh: Mesh, inputs: Inputs, state: State, look: Look, examples: int, observe: Any
 ) -> Measurement:
-    return _each_device(mesh, partial(measure, program, examples=examples, observe=observe))(inputs, state, epoch)
+    return _each_device(mesh, partial(measure, program, examples=examples, observe=observe))(inputs, state, look)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 5, 6))

@@ -31,7 +31,8 @@ _SHARE = 0.1
 class Measurement(NamedTuple):
     """Per chain: mean loss per model, its standard error from using few examples, RMS weight, records of one's own.
 
-    `steps` are those that the losses took, where they count some.
+    `steps` are those that the losses took, where they count some; `projections` (chains, directions) those of the mean
+    model, see `trajens.sampling.projections`.
     """
 
     loss: jax.Array
@@ -39,6 +40,14 @@ class Measurement(NamedTuple):
     weight_rms: jax.Array
     observed: dict[str, jax.Array]
     steps: jax.Array
+    projections: jax.Array
+
+
+class Look(NamedTuple):
+    """When a path is measured, and the directions (directions, dim) it is projected on."""
+
+    epoch: jax.Array
+    directions: jax.Array
 
 
 def examples_per_measurement(size: int | float, tau: int, evaluations: float = math.inf) -> int:
@@ -58,17 +67,17 @@ def measure(
     program: Program,
     inputs: Inputs,
     state: State,
-    epoch: jax.Array,
+    look: Look,
     examples: int,
     observe: tuple[tuple[str, Callable[[jax.Array], jax.Array]], ...] = (),
 ) -> Measurement:
-    """Loss of every chain's path on `examples` examples drawn afresh for this epoch, and numbers of one's own."""
+    """Loss of every chain's path on `examples` examples drawn afresh for its epoch, and numbers of one's own."""
     chains, tau, dim = state.path.shape
     population = program.examples
     # Two models share a pair, as in the sampler, so that a kernel for pairs serves here too.
     models = jnp.concatenate([state.path, state.path[:, : tau % 2]], axis=1).reshape(chains, -1, 2, dim)
     pairs = models.shape[1]
-    pair = words(fold_in(state.key, epoch), Purpose.MEASURE, 2)
+    pair = words(fold_in(state.key, look.epoch), Purpose.MEASURE, 2)
     key = Key(pair[:, 0], pair[:, 1])
     m = min(CHUNK, examples)
 
@@ -96,7 +105,9 @@ def measure(
     factor = (1.0 - examples / population.size) / (examples * max(examples - 1, 1))
     error = jnp.sqrt(moments.m2 * factor)
     observed = {name: jax.vmap(lambda path, f=f: jnp.asarray(f(path)))(state.path) for name, f in observe}
-    return Measurement(moments.mean, error, jnp.sqrt((state.path**2).mean((1, 2))), observed, steps)
+    # No product of matrices: how that adds up depends on how many chains there are on a device.
+    projections = (state.path.mean(1)[:, None] * look.directions).sum(-1)
+    return Measurement(moments.mean, error, jnp.sqrt((state.path**2).mean((1, 2))), observed, steps, projections)
 
 
 def losses_of_examples(loss: Loss, data: Any, models: jax.Array, size: int) -> jax.Array:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajens.acceptance import Reason
-from trajens.records import STEPS, Records
+from trajens.records import PROJECTIONS, STEPS, Records
 from trajens.sampling.measure import Measurement
 from trajens.sampling.replicas import EXCHANGE
 from trajens.sampling.tally import Tally, whole_steps
@@ -32,6 +32,7 @@ NAMES = (
     "tilt_weight",
     "weight_rms",
     "move_size",
+    *PROJECTIONS,
     *REASONS,
     *STEPS,
     *EXCHANGE,
@@ -131,6 +132,7 @@ def record(
         "tilt_weight": np.zeros(chains) if audited is None else audited.tilt_weight,
         "weight_rms": measured.weight_rms,
         "move_size": sizes,
+        **dict(zip(PROJECTIONS, np.asarray(measured.projections).T, strict=True)),
         **{reason.label: tally.reasons[:, reason] for reason in Reason if is_capped or reason != Reason.CAPPED},
         **(_steps(tally, measured, audited, used) if counts_steps else {}),
         **measured.observed,

@@ -71,12 +71,16 @@ class Replicas(NamedTuple):
             evaluations=plus(self.evaluations, evaluations),
         )
 
-    def recorded(self) -> tuple[Records, Replicas]:
-        """Columns (chains,) of a record, and the same with counts from 0."""
+    @property
+    def columns(self) -> Records:
+        """Of a record, (chains,)."""
         rate = np.where(self.tried > 0, self.swapped / np.maximum(self.tried, 1), np.nan)
-        columns = dict(zip(EXCHANGE, (rate, self.trips, self.at, self.evaluations), strict=True))
+        return dict(zip(EXCHANGE, (rate, self.trips, self.at, self.evaluations), strict=True))
+
+    def from_now(self) -> Replicas:
+        """The same after a record: what is counted since it begins with 0."""
         zero = np.zeros_like(self.tried)
-        return columns, self._replace(tried=zero, swapped=zero)
+        return self._replace(tried=zero, swapped=zero)
 
     def rejection(self, ladder: Ladder) -> np.ndarray | None:
         """Part of the exchanges (levels - 1,) that was refused since levels were moved; None where that is not known.

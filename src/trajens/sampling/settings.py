@@ -109,7 +109,9 @@ class Settings:
         _check_reads(self.acceptance, examples)
         scores = self._checked_scores(target)
         chains = integer("chains", self.chains, 1, "use 1 or more independent chains")
-        target.s_of_chains(chains)
+        s = target.s_of_chains(chains)
+        if self.course is not None:
+            self.course.check(s)
         for name, function in self.observe.items():
             _check_observable(name, function, target)
         return replace(

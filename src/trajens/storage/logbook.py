@@ -56,6 +56,9 @@ class Logbook:
 
     def add(self, number: int, record: Records, paths: Any) -> None:
         """Write down record `number`."""
+        if self._tables:
+            # A run of before goes on with the columns that it has.
+            record = {name: record[name] for name in self._tables[0]}
         self._keep(record)
         kept = np.asarray(paths) if self._keep_paths else None
         if self._out is not None:
@@ -105,6 +108,10 @@ class Logbook:
     def records(self) -> Records:
         """All records."""
         return joined(self._tables)
+
+    def records_and(self, record: Records) -> Records:
+        """All records, and one that is not written down."""
+        return joined([*self._tables, record])
 
     def history(self, recorded: int) -> np.ndarray | None:
         """The paths at all records that are held in memory."""

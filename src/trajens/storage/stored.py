@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from trajens.convergence import chains as convergence
 from trajens.errors import require
 from trajens.losses import Network
+from trajens.recorded import Recorded
 from trajens.records import Records, has_summary, num_records, summarise
 from trajens.sampling.recording import REASONS
 from trajens.sampling.replicas import Replicas
@@ -42,7 +44,7 @@ IDENTITY, OPTIONS = "identity", "options"
 _COUNTS = ("data_used", "data_measured")
 
 
-class StoredRun:
+class StoredRun(Recorded):
     """The run in a directory, as its newest checkpoint knows it; one that is damaged is refused.
 
     Parameters
@@ -218,7 +220,12 @@ class StoredRun:
     def burn_in(self) -> int:
         """Epochs left out of averages."""
         known = burn_in_of(self.arrays)
-        return int(self.identity["burn_in"]) if known is None else known
+        return self.asked_burn_in if known is None else known
+
+    @property
+    def asked_burn_in(self) -> int:
+        """What it was begun with: a run until it has converged leaves out more of it as it gets longer."""
+        return int(self.identity["burn_in"])
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -292,7 +299,8 @@ def summary_of(records: Records, burn_in: int, epochs: int, seconds: float, chai
     )
     select = slice(None) if chains is None else np.atleast_1d(chains)
     chosen = {name: values[select] for name, values in records.items()}
-    return {**summarise(chosen, burn_in, REASONS), "epochs": epochs, "burn_in": burn_in, "seconds": seconds}
+    known = {**summarise(chosen, burn_in, REASONS), **convergence.numbers(chosen, burn_in)}
+    return {**known, "epochs": epochs, "burn_in": burn_in, "seconds": seconds}
 
 
 def _as_mlp(description: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from trajens.judgement import ATTENTION, OK, UNKNOWN
 from trajens.report import numerals
 from trajens.report.document import NAME, document
 from trajens.report.html import Markup, joined, section, table, tag, tile
@@ -21,7 +22,6 @@ from trajens.report.verdicts import marked
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.looks import Look, looks_at
 from trajens.sweeps.state import ORDER, Outcome, State, spoken
-from trajens.verdict import ATTENTION, OK, UNKNOWN
 
 _ROWS = 1000
 """Runs in the table, at most."""
