@@ -1,6 +1,6 @@
 """What users may rely on, as text: public names with their parameters, options of an experiment, commands.
 
-``python -m tests.api_list`` writes it to ``tests/api.txt``, one thing a line; `test_api` compares it with what there is.
+``python -m tests.api_list`` writes it to ``tests/api.txt``, one thing a line; `test_api` holds it against the code.
 """
 
 from __future__ import annotations

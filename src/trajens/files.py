@@ -103,7 +103,7 @@ class Lock:
         """Take the lock, after waiting for it if asked to; whether it was to be had."""
         is_folder = self._path.is_dir()
         if is_folder and fcntl is None:
-            return True  # Windows does not open folders
+            return True  # type: ignore[unreachable] # Windows does not open folders
         mode = os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT
         handle = os.open(self._path, mode, 0o666)
         try:
