@@ -3,6 +3,9 @@
 After a change on purpose, ``python -m tests.api_list`` renews the list, and its difference belongs into the changelog.
 """
 
+import re
+
+import trajens as tj
 from tests.api_list import FILE, lines
 
 RENEW = "if this is meant, renew the list with: python -m tests.api_list, and tell users in CHANGELOG.md"
@@ -13,3 +16,8 @@ def test_public_names_options_and_commands_are_those_of_the_list():
     gone, new = sorted(set(listed) - set(found)), sorted(set(found) - set(listed))
     said = "\n".join([*(f"- {line}" for line in gone), *(f"+ {line}" for line in new)])
     assert not said, f"{said}\n{RENEW}"
+
+
+def test_the_citation_is_of_this_version():
+    citation = (FILE.parent.parent / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (\S+)$", citation, re.M) == [tj.__version__]

@@ -103,7 +103,7 @@ def test_every_level_of_instructions_gives_the_losses_of_the_definition(tmp_path
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     if level == "x86-64-v3" and "avx2" not in flags:
         pytest.skip(f"this processor cannot run {level}")
-    source = Path(tj.__file__).parent / "kernels" / "csrc" / "cnn_cpu.cc"
+    source = Path(__file__).parent.parent / "src" / "trajens" / "kernels" / "csrc" / "cnn_cpu.cc"
     include = Path(jaxlib.__file__).parent / "include"
     built = tmp_path / "level.so"
     options = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fPIC", "-shared", "-DTRAJENS_NO_CLONES", f"-march={level}"]
