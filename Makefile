@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One more process than cores: tests that start others wait for them.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else os.cpu_count() + 1)')
 
-.PHONY: install demo test test-slow test-long browser cluster lint docs sanitize gpu bench clean
+.PHONY: install demo test test-slow test-long browser cluster lint docs wheel matrix sanitize gpu bench clean
 
 install: $(VENV)/.installed
 
@@ -57,6 +57,22 @@ docs: $(VENV)/.docs
 $(VENV)/.docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $@
+
+# Wheels and sdist, into dist/; each wheel is tried in a bare environment without a compiler.
+wheel: $(VENV)/.build
+	tests/release/wheel.sh $(CURDIR)/$(BIN)/python
+
+$(VENV)/.build: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'build>=1.2'
+	@touch $@
+
+# The tests on every pair of Python and JAX that can be installed, with environments and logs in build/matrix. For a look:
+#   make matrix PYTHONS=python3.13 JAXES=0.12 TESTS='tests/test_kernels.py tests/test_sampler_core.py'
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+JAXES ?= 0.10 0.11 0.12
+TESTS ?= -n $(JOBS) --dist worksteal
+matrix:
+	tests/release/matrix.sh "$(PYTHONS)" "$(JAXES)" $(TESTS)
 
 # The kernel under the address and undefined-behaviour sanitizers, on the kernel's own tests.
 sanitize: install

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import trajens as tj
+from trajens import kernels
 from trajens.kernels import library
 from trajens.losses import losses_of_pairs, reference_losses
 
@@ -101,7 +103,7 @@ def test_every_level_of_instructions_gives_the_losses_of_the_definition(tmp_path
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     if level == "x86-64-v3" and "avx2" not in flags:
         pytest.skip(f"this processor cannot run {level}")
-    source = Path(tj.__file__).parent / "kernels" / "csrc" / "cnn_cpu.cc"
+    source = Path(__file__).parent.parent / "src" / "trajens" / "kernels" / "csrc" / "cnn_cpu.cc"
     include = Path(jaxlib.__file__).parent / "include"
     built = tmp_path / "level.so"
     options = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fPIC", "-shared", "-DTRAJENS_NO_CLONES", f"-march={level}"]
@@ -135,6 +137,21 @@ def test_a_cuda_library_that_cannot_be_loaded_leaves_the_cpu_kernel_alone(tmp_pa
         assert explanation.startswith("JAX definition")
         assert reason in explanation
         assert str(file) in explanation
+
+
+@pytest.mark.parametrize(("capabilities", "is_refused"), [("8.0 9.0", False), ("12.0", False), ("9.0 7.5", True)])
+def test_gpus_that_are_too_old_for_the_kernel_run_the_definition(monkeypatch, caplog, capabilities, is_refused):
+    """A kernel without code for one of the GPUs would fail at its first launch, long after it was chosen."""
+    gpus = [SimpleNamespace(device_kind="Some GPU", compute_capability=text) for text in capabilities.split()]
+    monkeypatch.setattr(jax, "devices", lambda platform=None: gpus)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setenv("TRAJENS_CUDA_LIBRARY", __file__)
+    found = kernels._loaded.__wrapped__("cuda")
+    assert not found.is_loaded
+    # What is no library cannot be loaded, but it is not even tried where it would be of no use.
+    said = "compute capability 8.0 and up, got Some GPU with 7.5)" if is_refused else "could not be loaded"
+    assert said in found.explanation
+    assert said in caplog.text
 
 
 def test_a_library_of_another_version_does_not_keep_jax_from_starting(tmp_path):

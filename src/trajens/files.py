@@ -17,6 +17,7 @@ try:
 except ImportError:  # Windows has no flock; there, nothing keeps a second process away.
     fcntl = None  # type: ignore[assignment]
 
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would write a newline as two bytes
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the operating system says when there is no room."""
 
@@ -40,8 +41,9 @@ def write_atomically(file: Path, content: bytes | Callable[[IO[bytes]], None]) -
                     stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
-                # As open to others as any file the user makes; temporary ones are not.
-                os.fchmod(stream.fileno(), 0o666 & ~_umask())
+                if hasattr(os, "fchmod"):
+                    # As open to others as any file the user makes; temporary ones are not.
+                    os.fchmod(stream.fileno(), 0o666 & ~_umask())
             os.replace(name, file)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -67,7 +69,7 @@ def remove_leftovers(folder: Path, *names: str) -> None:
 
 def append(file: Path, content: bytes | memoryview) -> None:
     """Write at the end of a file; a kill leaves all of it or a part that a reader can tell by its length."""
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
     try:
         rest = memoryview(content)
         while rest:
@@ -85,7 +87,8 @@ def cut(file: Path, length: int) -> None:
 
 def flush(file: Path) -> None:
     """Wait until what was appended to a file is on the disk."""
-    with file.open("rb") as stream:
+    # Windows flushes only what is open for writing.
+    with file.open("r+b") as stream:
         os.fsync(stream.fileno())
 
 
@@ -98,7 +101,10 @@ class Lock:
 
     def take(self, wait: bool = False) -> bool:
         """Take the lock, after waiting for it if asked to; whether it was to be had."""
-        mode = os.O_RDONLY if self._path.is_dir() else os.O_RDWR | os.O_CREAT
+        is_folder = self._path.is_dir()
+        if is_folder and fcntl is None:
+            return True  # type: ignore[unreachable] # Windows does not open folders
+        mode = os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT
         handle = os.open(self._path, mode, 0o666)
         try:
             if fcntl is not None:

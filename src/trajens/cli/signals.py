@@ -13,7 +13,8 @@ from typing import Any
 
 from trajens.exit_codes import INTERRUPTED
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+_NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
+_SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))  # Windows has the first two
 _SHOW_CURSOR = b"\x1b[?25h"
 
 

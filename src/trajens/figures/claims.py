@@ -127,7 +127,7 @@ def read_claims(file: Path) -> dict[str, Any]:
 def read_table(file: Path, what: str) -> dict[str, Any]:
     """A JSON object that a figure wrote."""
     try:
-        content = json.loads(file.read_text())
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise InputError(f"'{file}' must hold {what}, got {error}; remove it.") from None
     if not isinstance(content, dict):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+_IS_WINDOWS = os.name == "nt"
 _log = logging.getLogger("trajens")
 
 
@@ -42,6 +43,8 @@ _BUILDS = {
     "cpu": _Build("TRAJENS_CPU_LIBRARY", "trajens_cnn_cpu", "cpu", "native C++ on CPUs", "C++"),
     "cuda": _Build("TRAJENS_CUDA_LIBRARY", "trajens_cnn_cuda", "CUDA", "native CUDA on NVIDIA GPUs", "CUDA"),
 }
+_CAPABILITY = (8, 0)
+"""The oldest GPUs that the CUDA kernel has code for."""
 # Twice as fast, with weights and hidden activations rounded: errors of 1e-4 in the mean loss difference of a chunk.
 _HALF = _BUILDS["cuda"]._replace(symbol="trajens_cnn_cuda_half", name="native CUDA on NVIDIA GPUs, half precision")
 
@@ -62,10 +65,14 @@ def _loaded(platform: str) -> Library:
     chosen = os.environ.get(build.variable)
     file = Path(chosen or Path(__file__).parent / f"trajens_{platform}.so")
     if not file.is_file():
-        is_unbuilt = f"was not built: no {build.compiler} compiler at installation"
+        no_compiler = f"was not built: no {build.compiler} compiler at installation"
+        is_unbuilt = "is not made for Windows" if _IS_WINDOWS else no_compiler
         return _missing(platform, f"is not there: ${build.variable} is {chosen}" if chosen else is_unbuilt)
     # JAX puts a registration off until it starts, and then does not start if the library is of another version.
     jax.default_backend()
+    if platform == "cuda" and (old := _old_gpus()):
+        needed = ".".join(map(str, _CAPABILITY))
+        return _missing(platform, f"needs GPUs of compute capability {needed} and up, got {', '.join(old)}")
     try:
         handler = getattr(ctypes.CDLL(str(file)), build.symbol)
         jax.ffi.register_ffi_target("trajens_cnn", jax.ffi.pycapsule(handler), platform=build.platform)
@@ -74,10 +81,20 @@ def _loaded(platform: str) -> Library:
     return Library(True, build.name)
 
 
+def _old_gpus() -> list[str]:
+    """GPUs among those JAX sees that the kernel could not be launched on; a program is for all of them or for none."""
+    try:
+        devices = jax.devices("cuda")
+    except RuntimeError:
+        return []
+    seen = {f"{device.device_kind} with {device.compute_capability}": device.compute_capability for device in devices}
+    return [name for name, text in seen.items() if tuple(map(int, text.split("."))) < _CAPABILITY]
+
+
 def _missing(platform: str, reason: str) -> Library:
     explanation = f"JAX definition (the native kernel {reason})"
     # Nobody misses a kernel for a platform that is not there.
-    if platform == "cpu" or jax.default_backend() in ("gpu", "cuda"):
+    if (platform == "cpu" and not _IS_WINDOWS) or jax.default_backend() in ("gpu", "cuda"):
         _log.warning("%s", explanation)
     return Library(False, explanation)
 

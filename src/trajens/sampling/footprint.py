@@ -154,7 +154,7 @@ def bytes_free(device: jax.Device) -> int | None:
 
 def _bytes_of_host() -> int | None:
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
     kilobytes = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]

@@ -87,6 +87,8 @@ def measure(
         is_valid = jnp.broadcast_to(positions < examples, (chains, m))
         positions = jnp.broadcast_to(jnp.minimum(positions, examples - 1), (chains, m))
         members = population.at(positions) if examples == population.size else population.draw(key, positions)
+        # Drawn once, and not again for all that reads an example: XLA of JAX 0.12 compiles that for minutes.
+        members = jax.lax.optimization_barrier(members)
         losses, steps = counted_losses_of_pairs(
             program.loss,
             inputs.data,

@@ -99,6 +99,11 @@ def sweep(
     show : callable, optional
         Handed the outcomes so far, about twice a second.
     """
+    require(
+        os.name == "posix",
+        "a sweep must be on Linux or macOS, got Windows, where its processes cannot be asked to stop; try the Windows "
+        "Subsystem for Linux, or tj.train and trajens train for one run after the other.",
+    )
     planned = Plan.of(plan)
     directory = SweepDirectory(out)
     with _driving(directory) as is_ours:

@@ -154,7 +154,7 @@ def _process(pid: int) -> dict[str, Any]:
     """A process among all that this machine has had; numbers are used again, but not together with the time."""
     began = ""
     with contextlib.suppress(OSError, IndexError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         # A process that has ended and was not yet asked for its code does nothing any more.
         began = "" if fields[0] in "ZX" else fields[19]
     if not Path("/proc/self/stat").exists():
@@ -177,6 +177,6 @@ def _machine() -> str:
     """The machine since it was started, and the processes of it that can be seen from here."""
     parts = [platform.node()]
     with contextlib.suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip())
         parts.append(os.readlink("/proc/self/ns/pid"))
     return " ".join(parts)

@@ -39,7 +39,7 @@ class Runner:
     def memory(self) -> int:
         """Bytes that it has in memory."""
         with contextlib.suppress(OSError, ValueError, IndexError):
-            pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+            pages = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="utf-8").split()[1]
             return int(pages) * os.sysconf("SC_PAGE_SIZE")
         return 0
 
