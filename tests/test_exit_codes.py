@@ -39,7 +39,7 @@ INSIDE = [
     Row("--version", 0),
     Row("train --print-config", 0),
     Row("evaluate run --json", 0),
-    Row("", 2),
+    Row("", 0),
     Row("paint", 2, "see trajens --help."),
     Row("train --colour red", 2, "see trajens train --help."),
     # Inputs that cannot be read.
