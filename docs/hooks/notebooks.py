@@ -1,7 +1,8 @@
 """Notebooks are run while the site is built, and become pages with what they printed and drew.
 
-Their sources are ``notebooks/*.py``, cells as jupytext writes them. What was run is kept in ``build/notebooks`` and taken
-from there as long as neither the source nor the package has changed. Every page offers its notebook to download.
+Their sources are ``notebooks/*.py``, cells as jupytext writes them. What came out is kept in ``build/notebooks``, and
+taken
+from there as long as neither their code nor the package has changed. Every page offers its notebook to download.
 """
 
 from __future__ import annotations
@@ -53,23 +54,28 @@ def run(source: Path) -> Any:
     import nbformat
     from nbclient import NotebookClient
 
-    kept = KEPT / f"{source.stem}-{_version(source)}.ipynb"
-    if kept.is_file():
-        return nbformat.read(kept, as_version=4)
     notebook = jupytext.read(source)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    kept = KEPT / f"{source.stem}-{_version([cell.source for cell in cells])}.ipynb"
+    if kept.is_file():
+        before = (cell for cell in nbformat.read(kept, as_version=4).cells if cell.cell_type == "code")
+        for cell, same in zip(cells, before, strict=True):
+            cell.outputs, cell.execution_count = same.outputs, same.execution_count
+        return notebook
     KEPT.mkdir(parents=True, exist_ok=True)
+    where = {"metadata": {"path": KEPT}}
     try:
-        NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": KEPT}}).execute()
+        NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources=where).execute()
     except Exception as error:
         raise PluginError(f"{source.name}: {_COLOUR.sub('', str(error))}") from error
     nbformat.write(notebook, kept)
     return notebook
 
 
-def _version(source: Path) -> str:
-    """A name for what a notebook depends on."""
+def _version(code: list[str]) -> str:
+    """A name for all that the outputs depend on."""
     package = sorted((ROOT / "src" / "trajens").rglob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in (source, *package))).hexdigest()[:12]
+    return hashlib.sha256(b"".join([*map(str.encode, code), *(file.read_bytes() for file in package)])).hexdigest()[:12]
 
 
 def _code(cell: Any, name: str, made: dict[str, str | bytes]) -> Iterator[str]:

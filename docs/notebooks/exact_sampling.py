@@ -9,7 +9,8 @@
 # %% [markdown]
 # # Exact sampling
 #
-# For physicists: a law that can be solved, sampled on minibatches, and held against the solution. It takes about a minute on two cores.
+# For physicists: a law that can be solved, sampled on minibatches, and held against the solution. It takes about a
+# minute on two cores.
 #
 # The linear perceptron has $\ell_i = (y_i - \theta \cdot x_i)^2/2$, so the law of paths
 #
@@ -45,14 +46,18 @@ for i, s in enumerate(values):
     summary = run.summary(chains=range(i * chains, (i + 1) * chains))
     right = tj.exact.perceptron(data.x, data.y, tau, sigma, s).loss
     z = (summary["loss"] - right) / summary["loss_stderr"]
-    print(f"s = {s:3.0f}: sampled {summary['loss']:.5f} +- {summary['loss_stderr']:.5f}, exact {right:.5f}, z = {z:+.1f}")
-    print(f"         on {summary['batch_size']:.0f} of 256 examples per decision, acceptance {summary['acceptance']:.2f}")
+    print(
+        f"s = {s:3.0f}: sampled {summary['loss']:.5f} +- {summary['loss_stderr']:.5f}, exact {right:.5f}, z = {z:+.1f}"
+    )
+    print(
+        f"         on {summary['batch_size']:.0f} of 256 examples per decision, acceptance {summary['acceptance']:.2f}"
+    )
 
 # %% [markdown]
 # ## The whole path, not only its loss
 #
-# The last paths of the chains at one s are independent samples of 8 numbers (4 models of 2 parameters). Their covariance against the exact one, entry by
-# entry; the line is where they are equal, bars are of 64 samples.
+# The last paths of the chains at one s are independent samples of 8 numbers (4 models of 2 parameters). Their
+# covariance against the exact one, entry by entry; the line is where they are equal, bars are of 64 samples.
 
 # %%
 s = 100.0
@@ -72,9 +77,9 @@ fig.tight_layout()
 # %% [markdown]
 # ## What minibatches do to the law
 #
-# A decision on few examples has an error. The run audits its own decisions: it samples s (1 + `tilt_error`), to first order, and plans its batches
-# for a hundredth. The paper's own test has no such plan; on these noisy labels its error shows as a law that is too cold
-# ([erratum 2](../errata.md#2-the-finite-population-factor)).
+# A decision on few examples has an error. The run audits its own decisions: it samples s (1 + `tilt_error`), to first
+# order, and plans its batches for a hundredth. The paper's own test has no such plan; on these noisy labels its error
+# shows as a law that is too cold ([erratum 2](../errata.md#2-the-finite-population-factor)).
 
 # %%
 one = tj.Target(problem, tau, sigma, s=150.0, prior=None)
@@ -82,9 +87,10 @@ for name, test in {"Penalty()": tj.Penalty(32), "paper_test": tj.paper_test(32)}
     summary = tj.sample(one, epochs=10_000, chains=256, acceptance=test, records=100).summary()
     right = tj.exact.perceptron(data.x, data.y, tau, sigma, 150.0)
     bias, error = (summary["loss"] - right.loss) / right.excess, summary["loss_stderr"] / right.excess
-    print(f"{name:10} bias of the excess loss {bias:+7.2%} +- {error:.2%}, {summary['batch_size']:.0f} examples per decision")
+    batch = summary["batch_size"]
+    print(f"{name:10} bias of the excess loss {bias:+7.2%} +- {error:.2%}, {batch:.0f} examples per decision")
 
 # %% [markdown]
-# With the 4096 chains of `trajens figure acceptance --scale paper` the errors are 0.15 %, and every test shows what it does: [Within a
-# tolerance](../tolerance.md). Loops of your own around the sampler: [Stepping by hand](../stepping.md); a move or a test of your own, held against these
-# laws: [Extending](../extending/move.md).
+# With the 4096 chains of `trajens figure acceptance --scale paper` the errors are 0.15 %, and every test shows what
+# it does: [Within a tolerance](../tolerance.md). Loops of your own around the sampler: [Stepping by
+# hand](../stepping.md); a move or a test of your own, held against these laws: [Extending](../extending/move.md).

@@ -9,8 +9,8 @@
 # %% [markdown]
 # # Your own data
 #
-# A table, an ensemble that is trained without gradients, and how sure it is. It takes
-# about half a minute on two cores.
+# A table, an ensemble that is trained without gradients, and how sure it is. It takes about half a minute on two
+# cores.
 #
 # The data are made up, so that the right answer is known: two interleaved half circles, with noise.
 
@@ -36,14 +36,15 @@ test_x, test_y = moons(1000)
 x.shape, y[:10]
 
 # %% [markdown]
-# With a file, `data = tj.datasets.load("points.npz")` (or `.csv`, or IDX) gives `data.x` and `data.y`, and
-# `trajens train points.csv --out runs/a` does all of this page without Python.
+# With a file, `data = tj.datasets.load("points.npz")` (or `.csv`, or IDX) gives `data.x` and `data.y`, and `trajens
+# train points.csv --out runs/a` does all of this page without Python.
 #
 # ## Train
 #
-# A network of 16 hidden units; four paths of 8 of them. `budget` is what may be read: pairs of losses, of the network as it is and as it is
-# proposed, on one example. `s` says how much the loss matters, `prior` how large weights are before anything is known. (s = N = 1000 would be the Bayesian
-# posterior; left out, s is what the budget is enough for.)
+# A network of 16 hidden units; four paths of 8 of them. `budget` is what may be read: pairs of losses, of the network
+# as it is and as it is proposed, on one example. `s` says how much the loss matters, `prior` how large weights are
+# before anything is known. (s = N = 1000 would be the Bayesian posterior; left out, s is what the budget is enough
+# for.)
 
 # %%
 model = tj.models.mlp((2, 16, 2), "tanh")
@@ -54,8 +55,8 @@ for name in ("loss", "loss_stderr", "acceptance", "batch_size", "tilt_error", "t
     print(f"{name:18} {summary[name]:.4g}")
 
 # %% [markdown]
-# `tilt_error` is the error that decisions on minibatches leave in s, as the run has measured it, with its own error: a hundredth is what it plans for. The
-# losses of the four chains against what they have read, with burn-in in grey:
+# `tilt_error` is the error that decisions on minibatches leave in s, as the run has measured it, with its own error:
+# a hundredth is what it plans for. The losses of the four chains against what they have read, with burn-in in grey:
 
 # %%
 used, loss = run.records["data_used"], run.records["loss"]
@@ -68,7 +69,8 @@ fig.tight_layout()
 # %% [markdown]
 # ## How good, and how sure?
 #
-# On points it has not seen. The vote is that of all 32 models; what they disagree on is the mutual information, in nats.
+# On points it has not seen. The vote is that of all 32 models; what they disagree on is the mutual information, in
+# nats.
 
 # %%
 ensemble = tj.Ensemble.from_run(run, model, chain="all")
@@ -91,7 +93,10 @@ def entropy(p):
     return -(p * np.log(np.maximum(p, 1e-12))).sum(-1)
 
 
-shown = {"mean probability of class 1": mean[:, 1], "what the models disagree on": entropy(mean) - entropy(members).mean(0)}
+shown = {
+    "mean probability of class 1": mean[:, 1],
+    "what the models disagree on": entropy(mean) - entropy(members).mean(0),
+}
 fig, both = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
 for axes, (title, values) in zip(both, shown.items(), strict=True):
     drawn = axes.pcolormesh(side, side, values.reshape(80, 80), shading="nearest")
@@ -103,6 +108,7 @@ fig.tight_layout()
 # %% [markdown]
 # ## Go on
 #
-# A run goes on where it stopped, bit for bit as if it had been asked for more at once; one with `out=` does so in another process, after any kill.
-# [Choosing settings](../choosing.md) says what to change, [How sure, and rightly so?](../uncertainty.md) what the numbers mean, and the
-# [tutorial](../tutorial.md) has networks of Flax and Equinox, and losses without a derivative.
+# A run goes on where it stopped, bit for bit as if it had been asked for more at once; one with `out=` does so in
+# another process, after any kill. [Choosing settings](../choosing.md) says what to change, [How sure, and rightly
+# so?](../uncertainty.md) what the numbers mean, and the [tutorial](../tutorial.md) has networks of Flax and Equinox,
+# and losses without a derivative.

@@ -9,10 +9,11 @@
 # %% [markdown]
 # # Reinforcement learning
 #
-# Policies in place of networks that are told the answer: the loss of an episode is minus its return, and a decision between two policies plays as many
-# fresh episodes as its noise asks for. It takes about a minute on two cores.
+# Policies in place of networks that are told the answer: the loss of an episode is minus its return, and a decision
+# between two policies plays as many fresh episodes as its noise asks for. It takes about a minute on two cores.
 #
-# Evolution strategies are as good or better at this ([what was measured](../rl.md#measured)); what a path of policies has is a law.
+# Evolution strategies are as good or better at this ([what was measured](../rl.md#measured)); what a path of policies
+# has is a law.
 
 # %%
 import matplotlib.pyplot as plt
@@ -29,14 +30,16 @@ print(stream)
 # %% [markdown]
 # ## Sample policies
 #
-# The loss is 0 for the best return, 500, and 1 for the worst. s rises by equal factors, from where returns hardly matter to where a return of 17 steps more is
-# preferred by a factor of $e$, and is held there.
+# The loss is 0 for the best return, 500, and 1 for the worst. s rises by equal factors, from where returns hardly
+# matter to where a return of 17 steps more is preferred by a factor of $e$, and is held there.
 
 # %%
 chains = 4
 s = tj.schedule.exponential(3.0, 30.0, epochs=1200)
 target = tj.Target(stream, tau=4, sigma=0.5, s=s, prior=1.0)
-run = tj.sample(target, epochs=1600, burn_in=1200, chains=chains, acceptance=tj.Penalty(8), records=40, tune=True, seed=0)
+run = tj.sample(
+    target, epochs=1600, burn_in=1200, chains=chains, acceptance=tj.Penalty(8), records=40, tune=True, seed=0
+)
 low, high = pole.returns
 returns = high - (high - low) * np.asarray(run.records["loss"])
 print("return per model, first and last record of each chain:", returns[:, [0, -1]].round().tolist())
@@ -54,7 +57,8 @@ fig.tight_layout()
 # %% [markdown]
 # ## Try them
 #
-# In fresh episodes: single models, their vote, and the mean of their outputs, in the same 200 episodes, with standard errors.
+# In fresh episodes: single models, their vote, and the mean of their outputs, in the same 200 episodes, with standard
+# errors.
 
 # %%
 for chain in range(chains):
@@ -72,5 +76,5 @@ for name in ("steps_used", "steps_measured", "steps_audited"):
         print(f"{name:15} {run.records[name][:, -1]}")
 
 # %% [markdown]
-# On the command line: `trajens train CartPole-v1 --tau 16 --out runs/pole`. Environments of your own, of gymnax, and comparisons with evolution strategies:
-# [Reinforcement learning](../rl.md).
+# On the command line: `trajens train CartPole-v1 --tau 16 --out runs/pole`. Environments of your own, of gymnax, and
+# comparisons with evolution strategies: [Reinforcement learning](../rl.md).
