@@ -1,4 +1,4 @@
-"""A table of commands: each ends with the exit code and the sentence that the documentation promises, and no traceback."""
+"""A table of commands: each ends with the exit code and the sentence that is promised, and no traceback."""
 
 from __future__ import annotations
 
