@@ -142,3 +142,26 @@ def test_the_page_of_figures_has_pictures_and_claims_of_all():
     for picture in re.findall(r"\((figures/\w+/\w+\.png)\)", page):
         assert (ROOT / "docs" / picture).is_file(), picture
     assert len(re.findall(r"\| (confirmed|undecided|refuted) \|", page)) > 20
+
+
+def test_broken_links_of_the_site_are_found(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "index.html").write_text('<h2 id="here"></h2><a href="#here"></a><a href="b/c.html#there"></a>')
+    (tmp_path / "b" / "c.html").write_text('<p id="there"></p><a href="../"></a><a href="https://example.org/x"></a>')
+    broken = hook("links").broken
+    assert broken(tmp_path) == []
+    wrong = '<a href="#no"></a><a href="d.html"></a><a href="b/c.html#no"></a><script src="https://example.org/x.js"></script>'
+    (tmp_path / "index.html").write_text(wrong)
+    assert broken(tmp_path) == [
+        "index.html: #no leads to no such place on its page",
+        "index.html: d.html leads nowhere",
+        "index.html: b/c.html#no leads to no such place on its page",
+        "index.html: https://example.org/x.js is fetched from elsewhere",
+    ]
+
+
+def test_formulas_become_mathml():
+    pytest.importorskip("latex2mathml", reason="it is installed by make docs")
+    text = hook("formulas").mathml(r"\frac{s}{\sigma}", is_display=True)
+    assert "<mfrac>" in text
+    assert 'class="formula"' in text

@@ -10,13 +10,12 @@ import html
 import re
 from typing import Any
 
-from mkdocs.exceptions import PluginError
-
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_page_content(content: str, page: Any, **_: Any) -> str:
     """MkDocs calls this for the body of every page."""
+    from mkdocs.exceptions import PluginError
 
     def drawn(found: re.Match[str]) -> str:
         try:

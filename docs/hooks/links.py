@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from mkdocs.exceptions import PluginError
-
 
 class Page(HTMLParser):
     """Where a page can be entered, where it leads, and what it loads."""
@@ -38,6 +36,8 @@ class Page(HTMLParser):
 
 def on_post_build(config: Any, **_: Any) -> None:
     """MkDocs calls this when the site is written."""
+    from mkdocs.exceptions import PluginError
+
     if wrong := broken(Path(config["site_dir"])):
         raise PluginError("\n".join(wrong))
 

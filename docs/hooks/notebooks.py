@@ -40,7 +40,7 @@ def pages(source: Path) -> dict[str, str | bytes]:
 
     done = run(source)
     made: dict[str, str | bytes] = {f"{source.stem}.ipynb": nbformat.writes(done)}
-    text = []
+    text: list[str] = []
     for number, cell in enumerate(done.cells):
         text += [cell.source] if cell.cell_type == "markdown" else _code(cell, f"{source.stem}-{number}", made)
     head, _, rest = "\n\n".join(text).partition("\n")
