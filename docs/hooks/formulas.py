@@ -10,6 +10,9 @@ import html
 import re
 from typing import Any
 
+_TILDE = "<mi>&#x0007E;</mi>"
+_CAPITAL = re.compile(r"<mi>(&#x003(?:9|A)[0-9A-F];)</mi>")
+_LOGARITHM = re.compile(r"<mi>ln</mi>(?!<mo)")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -30,5 +33,11 @@ def mathml(latex: str, is_display: bool) -> str:
     """A formula as an element of a page; one on lines of its own may be scrolled where the page is narrow."""
     from latex2mathml.converter import convert
 
+    # A bar in the cell of a table would end it, so there it is written as \\lvert.
+    latex = re.sub(r"\\[lr]vert *", "|", latex)
     drawn = convert(latex, display="block" if is_display else "inline")
+    # As LaTeX has them: relations with spaces around, capital letters of Greek upright, a space after a logarithm.
+    drawn = drawn.replace(_TILDE, "<mo>&#x0223C;</mo>")
+    drawn = _CAPITAL.sub(r'<mi mathvariant="normal">\1</mi>', drawn)
+    drawn = _LOGARITHM.sub('<mi>ln</mi><mspace width="0.17em"/>', drawn)
     return f'<div class="formula">{drawn}</div>' if is_display else drawn

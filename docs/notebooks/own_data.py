@@ -49,7 +49,7 @@ x.shape, y[:10]
 # %%
 model = tj.models.mlp((2, 16, 2), "tanh")
 problem = model.problem(x, y)
-run = tj.train(problem, tau=8, chains=4, budget=4e6, s=300.0, prior=2.0, seed=0)
+run = tj.train(problem, tau=8, chains=4, budget=4e6, s=300.0, prior=2.0, seed=0, progress=False)
 summary = run.summary()
 for name in ("loss", "loss_stderr", "acceptance", "batch_size", "tilt_error", "tilt_error_stderr"):
     print(f"{name:18} {summary[name]:.4g}")
