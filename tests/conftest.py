@@ -26,12 +26,20 @@ COMPILED = "TRAJENS_TESTS_COMPILED"
 """Variable with the folder where the workers of one session leave the programs they compiled for each other."""
 
 
+KEPT = "TRAJENS_CACHE"
+"""Variable with the folder of what the package keeps for the next time."""
+
+
 def pytest_configure(config):
     """Tests are about CPUs, on a machine with a GPU too, but for ``pytest -m gpu``.
 
     JAX has one default platform for the whole process, which is why the marker is asked and not each test. The variable
     is for processes that tests start.
     """
+    if KEPT not in os.environ:
+        # Processes under test keep what they unpack and compile here, and nothing in the folder of who runs the tests.
+        os.environ[KEPT] = tempfile.mkdtemp(prefix="trajens-kept-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(KEPT), ignore_errors=True))
     if config.option.markexpr != "gpu":
         # Compiling is most of what the tests do.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1".strip()

@@ -1,24 +1,31 @@
 """The documentation is true: its code runs, its commands and options exist, and so do the tests it names."""
 
+import ast
 import importlib.util
+import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
+import trajens as tj
+from trajens import rl
 from trajens.cli import app
 from trajens.figures import FIGURES
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted((ROOT / "docs").rglob("*.md"))
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.py"))
 OPTIONAL = ("arviz", "flax", "equinox", "optax", "sklearn", "torch")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def name_of(page):
     """A page as it is called in the tests."""
-    return str(page.relative_to(ROOT / "docs").with_suffix(""))
+    return str(page.relative_to(ROOT).with_suffix("")).removeprefix("docs/")
 
 
 def blocks(text, language):
@@ -57,23 +64,62 @@ def test_the_code_of_a_section_runs(code, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_and_their_options_exist(page):
-    known = dict(hook("cli_reference").commands(get_command(app)))
+    known = {"trajens": get_command(app), **dict(hook("cli_reference").commands(get_command(app)))}
     for block in blocks(page.read_text(encoding="utf-8"), ""):
         for line in block.replace("\\\n", " ").splitlines():
             if not line.startswith("trajens "):
                 continue
-            name = max((name for name in known if f"{line} ".startswith(f"{name} ")), key=len, default=None)
-            assert name is not None, line
+            name = max((name for name in known if f"{line} ".startswith(f"{name} ")), key=len)
+            assert name != "trajens" or re.match(r"trajens +(--|#)", line), line
             accepted = {o for p in known[name].params for o in (*p.opts, *p.secondary_opts)}
             assert set(re.findall(r"(?<=\s)--[a-z-]+", line)) <= accepted, line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_tests_that_are_named_exist(page):
+def test_tests_and_places_in_the_source_that_are_named_exist(page):
     text = page.read_text(encoding="utf-8")
-    for file, function in re.findall(r"(tests/[\w/]+\.py)(?:::(\w+))?", text):
+    for file, name in re.findall(r"((?:tests|src|benchmarks|docs)/[\w/]+\.py)(?:::(\w+))?", text):
         assert (ROOT / file).is_file(), file
-        assert not function or f"def {function}(" in (ROOT / file).read_text(encoding="utf-8"), function
+        assert not name or re.search(rf"(?:def|class) {name}\b", (ROOT / file).read_text(encoding="utf-8")), name
+    for folder in re.findall(r"`(src/trajens(?:/\w+)*)`", text):
+        assert (ROOT / folder).is_dir(), folder
+
+
+def test_the_readme_is_short_and_its_rivals_are_those_of_their_page():
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 150
+    table = text.split("calibration error |\n")[1].split("\n\n")[0].splitlines()[1:]
+    rivals = (ROOT / "docs" / "rivals.md").read_text(encoding="utf-8").splitlines()
+    for row in table:
+        _, count, _, seconds, vote, nll, ece = (cell.strip() for cell in row.strip("|").split("|"))
+        found = [line for line in rivals if f"| {count} |" in line and f"| {seconds} | {vote} |" in line]
+        assert len(found) == 1, row
+        assert found[0].endswith(f"| {nll} | {ece} |"), row
+
+
+def test_rows_of_rivals_are_those_of_the_results():
+    page = (ROOT / "docs" / "rivals.md").read_text(encoding="utf-8").splitlines()
+    for row in json.loads((ROOT / "results" / "rivals" / "rivals.json").read_text())["rows"]:
+        wanted = f"| {row['K']} |", f"| {row['vote']:.4f} |", f"| {row['nll']:.3f} | {row['ece']:.4f} |"
+        assert any(all(part in line for part in wanted) for line in page), wanted
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda file: file.stem)
+def test_names_that_notebooks_use_exist(notebook):
+    text = notebook.read_text(encoding="utf-8")
+    assert text.startswith("# ---\n# jupyter:")
+    assert "# %% [markdown]\n# # " in text
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and re.fullmatch(r"(?:tj|rl)(\.\w+)+", name := ast.unparse(node)):
+            eval(name, {"tj": tj, "rl": rl})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda file: file.stem)
+def test_notebooks_run(notebook, tmp_path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(notebook))
 
 
 def test_every_command_and_option_is_in_the_reference():
@@ -96,3 +142,26 @@ def test_the_page_of_figures_has_pictures_and_claims_of_all():
     for picture in re.findall(r"\((figures/\w+/\w+\.png)\)", page):
         assert (ROOT / "docs" / picture).is_file(), picture
     assert len(re.findall(r"\| (confirmed|undecided|refuted) \|", page)) > 20
+
+
+def test_broken_links_of_the_site_are_found(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "index.html").write_text('<h2 id="here"></h2><a href="#here"></a><a href="b/c.html#there"></a>')
+    (tmp_path / "b" / "c.html").write_text('<p id="there"></p><a href="../"></a><a href="https://example.org/x"></a>')
+    broken = hook("links").broken
+    assert broken(tmp_path) == []
+    wrong = '<a href="#no"></a><a href="d.html"></a><a href="b/c.html#no"></a><script src="https://example.org/x.js"></script>'
+    (tmp_path / "index.html").write_text(wrong)
+    assert broken(tmp_path) == [
+        "index.html: #no leads to no such place on its page",
+        "index.html: d.html leads nowhere",
+        "index.html: b/c.html#no leads to no such place on its page",
+        "index.html: https://example.org/x.js is fetched from elsewhere",
+    ]
+
+
+def test_formulas_become_mathml():
+    pytest.importorskip("latex2mathml", reason="it is installed by make docs")
+    text = hook("formulas").mathml(r"\frac{s}{\sigma}", is_display=True)
+    assert "<mfrac>" in text
+    assert 'class="formula"' in text

@@ -1,4 +1,4 @@
-"""A table of commands: each ends with the exit code and the sentence that the README promises, and no traceback."""
+"""A table of commands: each ends with the exit code and the sentence that is promised, and no traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 from trajens.cli import app
 from trajens.experiments import Experiment
 
-README = Path(__file__).parent.parent / "README.md"
+PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 LONG = "a" * 300
 IS_FULL = Path("/dev/full").exists()
 
@@ -39,7 +39,7 @@ INSIDE = [
     Row("--version", 0),
     Row("train --print-config", 0),
     Row("evaluate run --json", 0),
-    Row("", 2),
+    Row("", 0),
     Row("paint", 2, "see trajens --help."),
     Row("train --colour red", 2, "see trajens train --help."),
     # Inputs that cannot be read.
@@ -328,7 +328,7 @@ def test_a_figure_that_is_interrupted_can_be_gone_on_with(capsys, monkeypatch, t
     assert "trajens: interrupted" in err
 
 
-def test_the_exit_codes_in_the_readme_are_those_of_the_table():
-    [sentence] = re.findall(r"Exit codes: (.*?)\n\n", README.read_text(), re.DOTALL)
+def test_the_exit_codes_in_the_documentation_are_those_of_the_table():
+    [sentence] = re.findall(r"Exit codes: (.*?)\n\n", PAGE.read_text(), re.DOTALL)
     listed = {int(code) for code in re.findall(r"(?:^|[;.]\s)(\d+) ", sentence)}
     assert listed == {row.code for row in (*INSIDE, *PROCESSES)}

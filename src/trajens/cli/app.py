@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from trajens.cli.audit import audit
 from trajens.cli.bench import bench
+from trajens.cli.compiled import is_forgiven, keep_compiled
 from trajens.cli.evaluate import evaluate, picture
 from trajens.cli.export import export
 from trajens.cli.figure import figure
@@ -28,6 +29,24 @@ from trajens.errors import InputError, StorageError, first_line
 from trajens.exit_codes import BAD_INPUT, INTERRUPTED, NOT_WRITTEN
 from trajens.version import __version__
 
+FIRST_STEPS = f"""\
+trajens {__version__}: neural network ensembles without gradients, by Monte Carlo in the space of trajectories.
+
+First steps, each of a few minutes at most:
+  trajens train mnist --minutes 2 --out runs/a   train an ensemble on digits, which are part of the package
+  trajens evaluate runs/a                        its accuracy, calibration and uncertainty on digits it has not seen
+  trajens report runs/a                          one HTML page about it, to read or to send
+
+Then:
+  trajens train my_data.csv --out runs/b         data of your own: .csv, .npz or IDX; --label names the column
+  trajens train CartPole-v1 --out runs/c         policies, in place of networks that are told the answer
+  trajens train perceptron --s 5,20,80           a law that is known exactly, and how far the sampler is from it
+
+  trajens --help                                 all commands
+  trajens info                                   what is installed, what it runs on, where things are kept
+  trajens --install-completion                   commands and options by the Tab key
+"""
+"""What is shown to those who say nothing."""
 _OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 # Typer brings its own copy of Click, or uses the one that is installed: the base of its errors is the same in both.
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]
@@ -110,8 +129,6 @@ app = typer.Typer(
     help="Neural network ensembles without gradients, by Monte Carlo in the space of trajectories.",
     epilog="Try: trajens train mnist --out runs/a",
     context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench, name="bench")
@@ -131,6 +148,7 @@ app.command()(info)
 def main() -> None:
     """Run the command line on the arguments of this process."""
     warnings.showwarning = _show_warning
+    keep_compiled()
     _command()(prog_name="trajens")
 
 
@@ -141,7 +159,8 @@ def _command() -> Any:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    say(f"trajens: warning: {message}")
+    if not is_forgiven(str(message)):
+        say(f"trajens: warning: {message}")
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -150,10 +169,12 @@ def _print_version(is_wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        typer.echo(FIRST_STEPS)

@@ -8,15 +8,19 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
+from trajens.cli.compiled import keep_compiled
 from trajens.cli.devices import num_cores, use_all_cores
 from trajens.kernels import library
 from trajens.version import __version__
 
 
 def info() -> None:
-    """Versions, devices and the loss kernel in use."""
+    """Versions, devices, the loss kernel in use, and where compiled programs are kept."""
     use_all_cores()
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column()
+    # The end of a path matters as much as its beginning.
+    table.add_column(overflow="fold")
     table.add_row("trajens", __version__)
     table.add_row("Python", f"{platform.python_version()} ({platform.system()} {platform.machine()})")
     table.add_row("JAX", jax.__version__)
@@ -25,6 +29,7 @@ def info() -> None:
     table.add_row("loss kernel", f"cnn, CPU: {library('cpu').explanation}")
     table.add_row("", f"cnn, CUDA: {library('cuda').explanation}{_absence_of_a_gpu()}")
     table.add_row("", "others: JAX definition, compiled by XLA")
+    table.add_row("compiled programs", keep_compiled())
     Console().print(table)
 
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import lzma
-import os
-import sys
 from importlib import resources
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from trajens.cache import cache_folder
 from trajens.files import write_atomically
 
 _SHA256 = "b2d8f5bf39174ee5ffeefa97e42d673c35432b411bb5d1f74fbbeddae7f1690a"
@@ -37,8 +35,8 @@ class Mnist(NamedTuple):
 def mnist() -> Mnist:
     """The 60 000 training and 10 000 test digits.
 
-    The cache is ``$TRAJENS_CACHE``, or ``trajens`` in the user's cache folder; where it cannot be written, or does not
-    hold what it should, the digits are unpacked again.
+    The cache is ``$TRAJENS_CACHE``, or ``trajens`` in the user's cache folder; where it is off, cannot be written,
+    or does not hold what it should, the digits are unpacked again.
     """
     raw = _cached()
     if raw is None:
@@ -53,29 +51,21 @@ def mnist() -> Mnist:
     return Mnist(*parts)
 
 
-def cache_folder() -> Path:
-    """Where unpacked data are kept."""
-    if chosen := os.environ.get("TRAJENS_CACHE"):
-        return Path(chosen)
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "trajens"
-
-
 def _cached() -> bytes | None:
+    folder = cache_folder()
+    if folder is None:
+        return None
     try:
-        raw = (cache_folder() / "mnist.bin").read_bytes()
+        raw = (folder / "mnist.bin").read_bytes()
     except OSError:
         return None
     return raw if hashlib.sha256(raw).hexdigest() == _SHA256 else None
 
 
 def _keep(raw: bytes) -> None:
+    folder = cache_folder()
+    if folder is None:
+        return
     with contextlib.suppress(OSError):
-        folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "mnist.bin", raw)
