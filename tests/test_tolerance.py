@@ -212,7 +212,7 @@ def turn_at(sampler, epoch):
 def test_annealing_has_a_larger_tolerance_until_s_is_reached():
     def tolerance(s, epoch, **settings):
         sampler = sampler_of(s, **settings)
-        return auditing.Auditor(sampler)._tolerance(turn_at(sampler, epoch))
+        return auditing.tolerance_of(sampler.settings.acceptance, turn_at(sampler, epoch))
 
     ramp = tj.schedule.linear(1.0, 40.0, 300)
     assert [tolerance(ramp, epoch) for epoch in (50, 100, 200, 299, 400)] == [0.1, 0.1, 0.1, 0.01, 0.01]
