@@ -10,7 +10,6 @@ from trajens.records import PROJECTIONS
 from trajens.sampling import recording
 from trajens.sampling.projections import directions, projected
 
-
 KNOWN = [[-0.42854136, 0.90352213], [0.9409316, -0.33859673], [-0.6847009, -0.7288242]]
 
 
@@ -54,7 +53,7 @@ def test_a_run_of_before_can_be_read_and_goes_on_with_the_columns_it_has(tmp_pat
         of_before(patch)
         part = small_run.sample(fresh(tmp_path / "r"), stop=StopAfter(4))
     assert not part.is_complete
-    assert 0 < part.standing.recorded
+    assert part.standing.recorded > 0
     whole, run = small_run.sample(None), small_run.sample(again(tmp_path / "r"))
     assert not set(PROJECTIONS) & set(run.records)
     stored = tj.StoredRun(tmp_path / "r")
