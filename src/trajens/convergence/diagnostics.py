@@ -22,9 +22,7 @@ their R-hat is NaN.
 from __future__ import annotations
 
 import numpy as np
-from scipy.fft import next_fast_len
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from trajens.errors import require
 
@@ -138,7 +136,9 @@ def _halves(values: np.ndarray) -> np.ndarray:
 
 def _scores(values: np.ndarray) -> np.ndarray:
     """Normal scores of ranks, by Blom's rule."""
-    ranks = np.asarray(rankdata(values, axis=None)).reshape(values.shape)
+    # Those that are equal share the mean of their ranks.
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place].reshape(values.shape)
     return np.asarray(ndtri((ranks - 0.375) / (values.size + 0.25)))
 
 
@@ -170,7 +170,7 @@ def _ess(values: np.ndarray) -> float:
 def _autocovariances(values: np.ndarray) -> np.ndarray:
     """At lags 0..draws - 1, averaged over chains."""
     draws = values.shape[1]
-    length = next_fast_len(2 * draws)
+    length = 2 ** (2 * draws - 1).bit_length()
     spectrum = np.fft.rfft(values - values.mean(1, keepdims=True), n=length, axis=1)
     return np.fft.irfft((np.abs(spectrum) ** 2).mean(0), n=length)[:draws] / draws
 
