@@ -57,7 +57,9 @@ for i, s in enumerate(values):
 # ## The whole path, not only its loss
 #
 # The last paths of the chains at one s are independent samples of 8 numbers (4 models of 2 parameters). Their
-# covariance against the exact one, entry by entry; the line is where they are equal, bars are of 64 samples.
+# covariance against the exact one, entry by entry; the line is where they are equal, bars are standard errors of 64
+# samples. All models share the centre of their path, which varies most, so all entries are off together: this is one
+# deviation of about one standard error, not many.
 
 # %%
 s = 100.0
