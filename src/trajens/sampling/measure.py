@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from trajens.acceptance.moments import merge, moments_of, no_moments
 from trajens.losses import Loss, counted_losses_of_pairs, losses_of_pairs
+from trajens.precision import single
 from trajens.randomness import Key, Purpose, fold_in, words
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.sampler import State
@@ -108,3 +109,26 @@ def losses_of_examples(loss: Loss, data: Any, models: jax.Array, size: int) -> j
         return losses_of_pairs(loss, data, pairs, indices, jnp.ones(len(pairs), bool)).mean((0, 1))
 
     return jax.lax.map(take, jnp.arange(0, size, CHUNK)).reshape(-1)[:size]
+
+
+def losses_of_models(loss: Loss, data: Any, models: jax.Array, members: jax.Array) -> jax.Array:
+    """Sums (chunks, k) of the losses of every one of `models` (k, dim), k even, over the `members` (m, ...) in chunks.
+
+    All are measured on the same examples. Sums of a chunk are exact enough in float32; add them in float64.
+    """
+    pairs = models.reshape(-1, 2, models.shape[-1])
+    size = len(members)
+    m = min(CHUNK, size)
+
+    def take(start: jax.Array) -> jax.Array:
+        positions = start + jnp.arange(m)
+        some = members[jnp.minimum(positions, size - 1)]
+        indices = jnp.broadcast_to(some, (len(pairs), *some.shape))
+        losses = losses_of_pairs(loss, data, pairs, indices, jnp.ones(len(pairs), bool))
+        return jnp.where(positions < size, losses, 0.0).sum(-1).reshape(-1)
+
+    return jax.lax.map(take, jnp.arange(0, size, m))
+
+
+compiled_losses_of_models = single(jax.jit(losses_of_models, static_argnums=0))
+"""`losses_of_models` for use outside of a compiled program."""
