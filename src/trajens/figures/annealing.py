@@ -14,8 +14,9 @@ the virial here. Below 1, weights are growing: nothing holds them, or they have 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,12 +28,15 @@ from trajens.acceptance import AcceptanceTest
 from trajens.errors import require
 from trajens.figures import digits
 from trajens.figures.frame import Show, kept_run
+from trajens.losses import Loss
 from trajens.moves import CentreOfMass, Mixture, Proposer, SingleSite
 from trajens.precision import single
 from trajens.run import Run
 
 _EXAMPLES = 256
 """Of the virial; their choice changes it by less than a percent."""
+_SHIFTS = 0.5
+"""Of the whole path, for every time that each of its models is redrawn."""
 _FRACTIONS = (0.25, 0.03)
 """The paper's mask, and a small one, which is accepted where s is large."""
 
@@ -83,9 +87,9 @@ class Digits:
         return tj.Metropolis() if self.hidden else tj.Penalty()
 
     def move(self, tau: int) -> Proposer:
-        """One model at a time, and the whole path as often as each of them: alone, it would move slowly."""
+        """One model at a time, and now and then the whole path, which would move slowly otherwise."""
         sites = [(1.0, SingleSite(fraction)) for fraction in _FRACTIONS]
-        return Mixture(sites if tau == 1 else [*sites, (len(sites) / tau, CentreOfMass(self.sigma / 4))])
+        return Mixture(sites if tau == 1 else [*sites, (_SHIFTS * len(sites) / tau, CentreOfMass(self.sigma / 4))])
 
 
 @dataclass(frozen=True)
@@ -122,17 +126,17 @@ class Ladder:
 
 
 class Branches(NamedTuple):
-    """What one annealing saw: the last axes are those of its records in the second halves of steps.
+    """What one annealing saw in the second halves of its steps; axis 0 is up and down.
 
     Attributes
     ----------
     s : (levels,)
-    loss : (2, levels, runs, draws)
-        <L> / tau of every path, up and down; on fresh examples where these are many.
-    weight_rms : (2, levels, runs, draws)
-    acceptance : (2, levels)
-    models : (2, levels, runs, draws, tau), optional
-        The loss of every model on the same examples, where paths were kept.
+    loss : (2, levels, runs)
+        <L> / tau.
+    weight_rms : (2, levels, runs)
+    acceptance : (2, levels, runs)
+    observed : Observed, optional
+        Losses of the paths that were kept, on the same examples for all; draws are those up, then those down.
     virial : (2, levels, runs), optional
     """
 
@@ -140,7 +144,7 @@ class Branches(NamedTuple):
     loss: np.ndarray
     weight_rms: np.ndarray
     acceptance: np.ndarray
-    models: np.ndarray | None = None
+    observed: thermo.Observed | None = None
     virial: np.ndarray | None = None
 
 
@@ -177,24 +181,30 @@ def annealed(
 
 
 def _looked_at(run: Run, ladder: Ladder, with_paths: bool) -> Branches:
-    def by_level(of_step: list[np.ndarray]) -> np.ndarray:
-        ways = zip(*(ladder.steps(k) for k in range(len(ladder.levels))), strict=True)
-        return np.array([[of_step[step] for step in way] for way in ways])
-
-    steps = range(len(ladder.both_ways))
+    ways = np.transpose([ladder.steps(level) for level in range(len(ladder.levels))])
 
     def late(name: str) -> np.ndarray:
-        return by_level([run.records[name][:, ladder.late(step)] for step in steps])
+        return np.array([[run.records[name][:, ladder.late(step)].mean(1) for step in way] for way in ways])
 
-    found = Branches(
-        np.array(ladder.levels), late("loss"), late("weight_rms"), late("acceptance").mean((-2, -1)), None, None
-    )
+    found = Branches(np.array(ladder.levels), late("loss"), late("weight_rms"), late("acceptance"))
     if not with_paths:
         return found
-    pieces = [_piece(run, ladder.late(step), ladder.both_ways[step]) for step in steps]
-    models = by_level([thermo.observe(piece).losses for piece in pieces])
-    virial = by_level([_virial(piece, s) for piece, s in zip(pieces, ladder.both_ways, strict=True)])
-    return found._replace(models=models, virial=virial)
+    pieces = [[_piece(run, ladder.late(step), ladder.both_ways[step]) for step in way] for way in ways]
+    observed = [[thermo.observe(piece) for piece in way] for way in pieces]
+    virial = [[_virial(piece, s) for piece, s in zip(way, ladder.levels, strict=True)] for way in pieces]
+    return found._replace(observed=_joined(observed), virial=np.array(virial))
+
+
+def _joined(ways: list[list[thermo.Observed]]) -> thermo.Observed:
+    """All levels, one after the other, with the draws of both ways."""
+
+    def joined(arrays: list[list[Any]], axis: int) -> np.ndarray:
+        return np.concatenate([np.concatenate(levels, axis) for levels in arrays], axis + 1)
+
+    one = ways[0][0]
+    losses = joined([[o.losses for o in levels] for levels in ways], 0)
+    groups = None if one.groups is None else joined([[o.groups for o in levels] for levels in ways], 1)
+    return thermo.Observed(np.concatenate([o.s for o in ways[0]]), losses, groups, one.share)
 
 
 def _piece(run: Run, some: slice, s: float) -> Run:
@@ -209,20 +219,23 @@ def _virial(piece: Run, s: float) -> np.ndarray:
     target = piece.target
     assert piece.history is not None
     last = np.asarray(piece.history[:, -1], np.float64)
-    loss = np.array([[_scaling(target.problem, model) for model in path] for path in last]).sum(1)
+    tilted = s * _scalings(target.problem, last.reshape(-1, last.shape[-1])).reshape(last.shape[:2]).sum(1)
     steps = (np.diff(last, axis=1) ** 2).sum((1, 2)) / target.sigma**2
     first = 0.0 if target.prior is None else (last[:, 0] ** 2).sum(1) / target.prior**2
-    return np.asarray((s * loss + steps + first) / last[0].size)
-
-
-def _scaling(problem: tj.Problem, theta: np.ndarray) -> float:
-    """theta . grad L(theta), on some examples that are always the same."""
-    count = min(_EXAMPLES, problem.size)
-    some = np.random.default_rng(problem.size).permutation(problem.size)[:count]
-    return float(_slope(problem, np.asarray(theta, np.float32), some))
+    return np.asarray((tilted + steps + first) / last[0].size)
 
 
 @single
-def _slope(problem: tj.Problem, theta: np.ndarray, some: np.ndarray) -> jax.Array:
+def _scalings(problem: tj.Problem, models: np.ndarray) -> np.ndarray:
+    """theta . grad L(theta) of every model, on some examples that are always the same."""
+    some = np.random.default_rng(problem.size).permutation(problem.size)[:_EXAMPLES]
     batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[some], problem.data)
-    return _compiled(problem.loss, theta, batch)
+    return np.asarray(_slopes(problem.loss, jnp.asarray(models, jnp.float32), batch), np.float64)
+
+
+@partial(jax.jit, static_argnums=0)
+def _slopes(loss: Loss, models: jax.Array, batch: Any) -> jax.Array:
+    def slope(theta: jax.Array) -> jax.Array:
+        return jax.jvp(lambda factor: loss(factor * theta, batch).mean(), (jnp.float32(1),), (jnp.float32(1),))[1]
+
+    return jax.lax.map(slope, models)
