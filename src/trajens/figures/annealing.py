@@ -3,38 +3,24 @@
     s_1 < s_2 < .. < s_K, then s_K > .. > s_1; as many epochs at each, of which the second half is looked at
 
 A path in equilibrium at s_k does not know from where s came: the two branches agree, within errors over runs, or what
-is seen is not a property of the law. Then the identity
-
-    < s sum_t theta_t . grad L(theta_t) + sum_t |theta_{t+1} - theta_t|^2 / sigma^2 + |theta_1|^2 / sigma_0^2 > = tau P
-
-holds besides (scale all weights of all models by 1 + epsilon: Z does not change). Its left side over tau P is called
-the virial here. Below 1, weights are growing: nothing holds them, or they have not got there yet.
+is seen is not a property of the law.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 import trajens as tj
-from trajens import thermo
 from trajens.acceptance import AcceptanceTest
 from trajens.errors import require
 from trajens.figures import digits
-from trajens.figures.frame import Show, kept_run
-from trajens.losses import Loss
+from trajens.figures.frame import kept_run
 from trajens.moves import CentreOfMass, Mixture, Proposer, SingleSite
-from trajens.precision import single
-from trajens.run import Run
 
-_EXAMPLES = 256
-"""Of the virial; their choice changes it by less than a percent."""
 _SHIFTS = 0.5
 """Of the whole path, for every time that each of its models is redrawn."""
 _FRACTIONS = (0.25, 0.03)
@@ -109,11 +95,11 @@ class Ladder:
 
     @property
     def both_ways(self) -> tuple[float, ...]:
-        """s of every step: up, and down."""
+        """The s of every step: up, and down."""
         return (*self.levels, *self.levels[::-1])
 
     def schedule(self, tau: int) -> tj.schedule.Steps:
-        """s as a function of the epoch."""
+        """The tilt as a function of the epoch."""
         return tj.schedule.stepped([(i * self.epochs * tau, s) for i, s in enumerate(self.both_ways)])
 
     def late(self, step: int) -> slice:
@@ -131,111 +117,42 @@ class Branches(NamedTuple):
     Attributes
     ----------
     s : (levels,)
-    loss : (2, levels, runs)
-        <L> / tau.
-    weight_rms : (2, levels, runs)
-    acceptance : (2, levels, runs)
-    observed : Observed, optional
-        Losses of the paths that were kept, on the same examples for all; draws are those up, then those down.
-    virial : (2, levels, runs), optional
+    loss, weight_rms : (2, levels, runs)
+        <L> / tau, and the root mean square of all weights of a path.
+    ends : (2, levels, runs, tau, dim), optional
+        The paths at the ends of steps, where they were kept.
     """
 
     s: np.ndarray
     loss: np.ndarray
     weight_rms: np.ndarray
-    acceptance: np.ndarray
-    observed: thermo.Observed | None = None
-    virial: np.ndarray | None = None
+    ends: np.ndarray | None = None
 
 
 def annealed(
-    folder: Path,
-    problem: tj.Problem,
-    seen: Digits,
-    prior: float | None,
-    tau: int,
-    ladder: Ladder,
-    runs: int,
-    seed: int,
-    show: bool | Show,
-    keep_paths: bool,
+    folder: Path, target: tj.Target, seen: Digits, ladder: Ladder, keep_paths: bool, **settings: Any
 ) -> Branches:
-    """Anneal up and down, or read back the run that did."""
-    epochs = len(ladder.both_ways) * ladder.epochs * tau
-    target = tj.Target(problem, tau, seen.sigma, ladder.schedule(tau), prior)
+    """Anneal `target` up and down the ladder, or read back the run that did; `settings` are those of `kept_run`."""
+    tau = target.tau
     run = kept_run(
         folder,
-        target,
-        epochs,
-        show,
-        chains=runs,
-        seed=seed,
+        tj.Target(target.problem, tau, target.sigma, ladder.schedule(tau), target.prior),
+        len(ladder.both_ways) * ladder.epochs * tau,
         # Tests that adapt go on with it: what suits one s does not suit the next.
         burn_in=0,
         move=seen.move(tau),
         acceptance=seen.acceptance,
         records=len(ladder.both_ways) * ladder.looks,
         keep_paths=keep_paths,
+        **settings,
     )
-    return _looked_at(run, ladder, keep_paths)
-
-
-def _looked_at(run: Run, ladder: Ladder, with_paths: bool) -> Branches:
     ways = np.transpose([ladder.steps(level) for level in range(len(ladder.levels))])
 
     def late(name: str) -> np.ndarray:
         return np.array([[run.records[name][:, ladder.late(step)].mean(1) for step in way] for way in ways])
 
-    found = Branches(np.array(ladder.levels), late("loss"), late("weight_rms"), late("acceptance"))
-    if not with_paths:
-        return found
-    pieces = [[_piece(run, ladder.late(step), ladder.both_ways[step]) for step in way] for way in ways]
-    observed = [[thermo.observe(piece) for piece in way] for way in pieces]
-    virial = [[_virial(piece, s) for piece, s in zip(way, ladder.levels, strict=True)] for way in pieces]
-    return found._replace(observed=_joined(observed), virial=np.array(virial))
-
-
-def _joined(ways: list[list[thermo.Observed]]) -> thermo.Observed:
-    """All levels, one after the other, with the draws of both ways."""
-
-    def joined(arrays: list[list[Any]], axis: int) -> np.ndarray:
-        return np.concatenate([np.concatenate(levels, axis) for levels in arrays], axis + 1)
-
-    one = ways[0][0]
-    losses = joined([[o.losses for o in levels] for levels in ways], 0)
-    groups = None if one.groups is None else joined([[o.groups for o in levels] for levels in ways], 1)
-    return thermo.Observed(np.concatenate([o.s for o in ways[0]]), losses, groups, one.share)
-
-
-def _piece(run: Run, some: slice, s: float) -> Run:
-    """A run of these records alone, all of them at one s."""
-    assert run.history is not None
-    records = {"epoch": run.records["epoch"][:, some], "s": np.full_like(run.records["s"][:, some], s)}
-    return replace(run, records=records, kept=np.asarray(run.history[:, some]), out=None)
-
-
-def _virial(piece: Run, s: float) -> np.ndarray:
-    """The virial of the last path of every run, (runs,)."""
-    target = piece.target
-    assert piece.history is not None
-    last = np.asarray(piece.history[:, -1], np.float64)
-    tilted = s * _scalings(target.problem, last.reshape(-1, last.shape[-1])).reshape(last.shape[:2]).sum(1)
-    steps = (np.diff(last, axis=1) ** 2).sum((1, 2)) / target.sigma**2
-    first = 0.0 if target.prior is None else (last[:, 0] ** 2).sum(1) / target.prior**2
-    return np.asarray((tilted + steps + first) / last[0].size)
-
-
-@single
-def _scalings(problem: tj.Problem, models: np.ndarray) -> np.ndarray:
-    """theta . grad L(theta) of every model, on some examples that are always the same."""
-    some = np.random.default_rng(problem.size).permutation(problem.size)[:_EXAMPLES]
-    batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[some], problem.data)
-    return np.asarray(_slopes(problem.loss, jnp.asarray(models, jnp.float32), batch), np.float64)
-
-
-@partial(jax.jit, static_argnums=0)
-def _slopes(loss: Loss, models: jax.Array, batch: Any) -> jax.Array:
-    def slope(theta: jax.Array) -> jax.Array:
-        return jax.jvp(lambda factor: loss(factor * theta, batch).mean(), (jnp.float32(1),), (jnp.float32(1),))[1]
-
-    return jax.lax.map(slope, models)
+    ends = None
+    if keep_paths:
+        assert run.history is not None
+        ends = np.array([[run.history[:, ladder.late(step)][:, -1] for step in way] for way in ways])
+    return Branches(np.array(ladder.levels), late("loss"), late("weight_rms"), ends)

@@ -1,24 +1,33 @@
 """Figure "transition": is the fall of the loss with s a transition between two phases?
 
 The paper leaves it open: "there appears to be a transition from high to low loss with s which could indicate
-(dynamical) phase coexistence". Paths are annealed up and down through a ladder of s, slowly and four times as fast, for
-a flat and a Gaussian law of the first model. Two phases that coexist make the loss of a path bimodal where it falls
-most steeply, with a variance that is the square of half the jump; a crossover does not.
+(dynamical) phase coexistence". Here paths are annealed up and down through a ladder of s, slowly and four times as
+fast, for a flat and a Gaussian law of the first model. With the Gaussian one, which has an equilibrium, both branches
+then rest at every s until they agree. Two phases that coexist make the loss of a path bimodal where it falls most
+steeply, with a variance that is the square of half the jump; a crossover does not (`trajens.figures.coexistence`). The
+same numbers of a loss that has two phases, `trajens.figures.golf_hole`, are drawn beside them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from rich.table import Table
 
+import trajens as tj
 from trajens.errors import require
-from trajens.figures import digits
+from trajens.figures import digits, transition_picture
 from trajens.figures.annealing import Branches, Digits, Ladder, annealed
-from trajens.figures.frame import Job, Made, figure
+from trajens.figures.frame import Job, Made, figure, table_of
+from trajens.figures.golf_hole import sampled_hole
+from trajens.figures.resting import Rested, rested
+from trajens.figures.transition_claims import Case, claims_of, verdict_of
 from trajens.progress import SeveralRuns
+from trajens.records import mean_and_error
 
 
 @dataclass(frozen=True)
@@ -30,12 +39,14 @@ class Scale:
     seen : Digits
     taus : tuple of int
     strengths : tuple of float
-        Levels of s tau, which for short paths is what counts: their models move together.
+        Levels of s tau, which is what counts for short paths: their models move together.
     runs : int
     epochs : int
         Per model at every level on the slow way, a quarter of it on the fast one.
+    rest : int
+        Epochs per model at every level from then on, half of which count.
     looks : int
-        Records at every level, half of which count.
+        Records at every level of an annealing, and twice as many of a rest.
     """
 
     seen: Digits
@@ -43,7 +54,8 @@ class Scale:
     strengths: tuple[float, ...]
     runs: int
     epochs: int
-    looks: int = 24
+    rest: int
+    looks: int = 20
 
     def __post_init__(self) -> None:
         require(self.runs > 1, f"runs must be at least 2 for an error, got {self.runs}; take 6.")
@@ -55,42 +67,153 @@ class Scale:
         return Ladder(tuple(x / tau for x in self.strengths), self.epochs // (1 if is_slow else FASTER), self.looks)
 
 
-FASTER = 4
-_STRENGTHS = (10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
-SCALES = {
-    "quick": Scale(Digits(128, 4, 4, sigma=0.2, prior=1.0), (1, 4, 16), _STRENGTHS, 6, 576),
-    "laptop": Scale(Digits(512, 28, 0, sigma=0.05, prior=0.3), (1, 2, 4), _STRENGTHS, 6, 480),
-    "paper": Scale(Digits(60_000, 28, 0, sigma=0.05, prior=0.3), (1, 2, 4, 8, 16, 32), _STRENGTHS, 8, 6_000),
-}
+class Point(NamedTuple):
+    """One level of s; the names are the columns of the CSV file.
 
-
-class Annealed(NamedTuple):
-    """The slow and the fast annealing of one law of the first model and one tau."""
+    `kind` is "fast", "slow" (annealing) or "rest", `way` is "up", "down" or "both"; variances are those of a rest, and
+    `response` is -d<L>/ds between the levels next to it.
+    """
 
     prior: str
     tau: int
-    slow: Branches
-    fast: Branches
+    kind: str
+    way: str
+    s: float
+    loss: float
+    loss_stderr: float
+    weight_rms: float
+    weight_rms_stderr: float
+    virial: float
+    virial_stderr: float
+    variance: float
+    variance_stderr: float
+    response: float
 
 
-def both_speeds(job: Job[Scale]) -> Iterator[Annealed]:
-    """Every law of the first model and every tau, sampled where it is missing."""
-    scale, seen = job.scale, job.scale.seen
+FASTER = 4
+_STRENGTHS = (15.0, 30.0, 45.0, 70.0, 120.0, 200.0)
+_HOLES, _HOLE_EPOCHS = 24, 4_000
+SCALES = {
+    "quick": Scale(Digits(64, 4, 3, sigma=0.3, prior=1.0), (1, 2, 4), _STRENGTHS, 6, 160, 6_000),
+    "laptop": Scale(Digits(512, 28, 0, sigma=0.05, prior=0.3), (1, 2, 4), _STRENGTHS, 6, 160, 4_000),
+    "paper": Scale(Digits(60_000, 28, 0, sigma=0.05, prior=0.3), (1, 2, 4, 8, 16, 32), _STRENGTHS, 8, 2_000, 40_000),
+}
+
+
+@figure("transition", SCALES)
+def figure_transition(job: Job[Scale]) -> Made:
+    """Both laws of the first model, every tau, and the loss that has two phases."""
+    scale = job.scale
+    if job.scale_name == "paper":
+        digits.require_gpu()
     home = job.out / "runs" / f"transition-{job.scale_name}-seed-{job.seed}"
-    problem = seen.problem
+    hole = sampled_hole(home / "golf-hole", _HOLES, _HOLE_EPOCHS, job.seed)
+    cases = list(_cases(job, home))
+    points = [point for case in cases for point in _points(case)]
+    verdicts = [f"{_name(case)}: {verdict_of(case)}" for case in cases]
+    remarks = (
+        f"{scale.seen.network}, {scale.seen.images} images, sigma = {scale.seen.sigma:g}, Gaussian prior of "
+        f"{scale.seen.prior:g}; errors are standard errors over {scale.runs} runs",
+        *verdicts,
+    )
+    return Made(
+        _table(cases),
+        remarks,
+        points,
+        tuple(claims_of(cases, hole)),
+        lambda stem: transition_picture.draw(cases, hole, stem),
+    )
+
+
+def _cases(job: Job[Scale], home: Path) -> Iterator[Case]:
+    """Every law of the first model and every tau, sampled where it is missing."""
+    scale, seen, problem = job.scale, job.scale.seen, job.scale.seen.problem
     steps = 2 * len(scale.strengths)
-    total = 2 * steps * sum(scale.taus) * (scale.epochs + scale.epochs // FASTER)
+    models = sum(scale.taus)
+    total = models * (2 * steps * (scale.epochs + scale.epochs // FASTER) + scale.rest)
     with SeveralRuns(total, "annealing", job.progress) as show:
         for i, prior in enumerate((seen.prior, None)):
             for tau in scale.taus:
-                found = []
-                for is_slow in (True, False):
+                # Equal seeds would give them the same random numbers.
+                seeds = np.random.SeedSequence([job.seed, i, tau]).generate_state(3).tolist()
+                target = tj.Target(problem, tau, seen.sigma, 1.0, prior)
+                stem = f"{'flat' if prior is None else prior}-tau-{tau}"
+                found: dict[str, Any] = {}
+                for speed, seed in zip(("slow", "fast"), seeds, strict=False):
+                    is_slow = speed == "slow"
                     ladder = scale.ladder(tau, is_slow)
-                    name = f"{'flat' if prior is None else prior}-tau-{tau}-{'slow' if is_slow else 'fast'}"
-                    # Equal seeds would give them the same random numbers.
-                    seed = int(np.random.SeedSequence([job.seed, i, tau, is_slow]).generate_state(1)[0])
-                    found.append(
-                        annealed(home / name, problem, seen, prior, tau, ladder, scale.runs, seed, show, is_slow)
-                    )
+                    settings = {"chains": scale.runs, "seed": seed, "progress": show}
+                    found[speed] = annealed(home / f"{stem}-{speed}", target, seen, ladder, is_slow, **settings)
                     show.finish(steps * ladder.epochs * tau)
-                yield Annealed("flat" if prior is None else f"{prior:g}", tau, *found)
+                rest = None
+                if prior is not None:
+                    settings = {"seed": seeds[-1], "progress": show}
+                    looks = 2 * scale.looks
+                    rest = rested(home / f"{stem}-rest", target, seen, found["slow"], scale.rest, looks, **settings)
+                    show.finish(scale.rest * tau)
+                yield Case(target, found["slow"], found["fast"], rest)
+
+
+def _name(case: Case) -> str:
+    return f"{'flat' if case.is_flat else f'Gaussian {case.target.prior:g}'}, tau = {case.target.tau}"
+
+
+def _points(case: Case) -> Iterator[Point]:
+    prior = "flat" if case.target.prior is None else f"{case.target.prior:g}"
+    nothing = (float("nan"),) * 2
+
+    def of(kind: str, seen: Branches | Rested, loss: np.ndarray, virial: np.ndarray | None) -> Iterator[Point]:
+        for way, w in (("up", 0), ("down", 1)):
+            for k, s in enumerate(seen.s):
+                numbers = (*mean_and_error(loss[w, k]), *mean_and_error(seen.weight_rms[w, k]))
+                of_virial = nothing if virial is None else mean_and_error(virial[w, k])
+                yield Point(prior, case.target.tau, kind, way, float(s), *numbers, *of_virial, *nothing, nothing[0])
+
+    yield from of("fast", case.fast, case.fast.loss, None)
+    yield from of("slow", case.slow, case.slow.loss, case.virial)
+    rest = case.rest
+    if rest is None:
+        return
+    yield from of("rest", rest, rest.loss.mean(-1), rest.virial)
+    curve, response = rest.curve, -np.gradient(rest.curve.loss * case.target.tau, rest.s)
+    both = (np.concatenate(values, axis=-1) for values in (rest.weight_rms, rest.virial))
+    weights, virials = both
+    for k, s in enumerate(rest.s):
+        yield Point(
+            prior,
+            case.target.tau,
+            "rest",
+            "both",
+            float(s),
+            float(curve.loss[k]),
+            float(curve.loss_stderr[k]),
+            *mean_and_error(weights[k]),
+            *mean_and_error(virials[k]),
+            float(curve.variance[k]),
+            float(curve.variance_stderr[k]),
+            float(response[k]),
+        )
+
+
+def _table(cases: list[Case]) -> Table:
+    headings = ("prior", "tau", "s", "loss up", "down", "at rest", "from up", "from down", "Var L", "RMS")
+    table = table_of("transition: the loss through a ladder of s", *headings)
+    for case in cases:
+        slow, rest = case.slow.loss.mean(-1), case.rest
+        for k, s in enumerate(case.slow.s):
+            settled = ["", "", "", ""]
+            if rest is not None:
+                ends = rest.loss.mean((-2, -1))[:, k]
+                settled = [f"{value:.3f}" for value in (rest.curve.loss[k], *ends)] + [f"{rest.curve.variance[k]:.3g}"]
+            weights = (case.slow if rest is None else rest).weight_rms[:, k].mean()
+            table.add_row(
+                "flat" if case.is_flat else f"{case.target.prior:g}",
+                str(case.target.tau),
+                f"{s:g}",
+                f"{slow[0, k]:.3f}",
+                f"{slow[1, k]:.3f}",
+                *settled,
+                f"{weights:.2f}",
+                end_section=k + 1 == len(case.slow.s),
+            )
+    return table
