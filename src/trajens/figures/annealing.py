@@ -1,9 +1,10 @@
 """Annealing up and down through a ladder of s, and what is seen at every step of it.
 
-    s_1 < s_2 < .. < s_K, then s_K > .. > s_1; as many epochs at each, of which the second half is looked at
+    s_1 < s_2 < .. < s_K << s_turn, then s_K > .. > s_1; as many epochs at each, of which the second half is looked at
 
 A path in equilibrium at s_k does not know from where s came: the two branches agree, within errors over runs, or what
-is seen is not a property of the law.
+is seen is not a property of the law. That they agree says something only where they come from different sides: so s
+turns well above the ladder, and stays there until the loss is below all that is to be seen on the way down.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from trajens.figures import digits
 from trajens.figures.frame import kept_run
 from trajens.moves import CentreOfMass, Mixture, Proposer, SingleSite
 
+_TURN, _TURN_STEPS = 3.0, 20
+"""Where s turns, in units of its largest level, and for how many steps it stays there."""
 _SHIFTS = 0.5
 """Of the whole path, for every time that each of its models is redrawn."""
 _FRACTIONS = (0.25, 0.03)
@@ -95,12 +98,17 @@ class Ladder:
 
     @property
     def both_ways(self) -> tuple[float, ...]:
-        """The s of every step: up, and down."""
-        return (*self.levels, *self.levels[::-1])
+        """The s of every step: up, at the turn, and down."""
+        return (*self.levels, *(_TURN * self.levels[-1],) * _TURN_STEPS, *self.levels[::-1])
 
     def schedule(self, tau: int) -> tj.schedule.Steps:
         """The tilt as a function of the epoch."""
         return tj.schedule.stepped([(i * self.epochs * tau, s) for i, s in enumerate(self.both_ways)])
+
+    @property
+    def length(self) -> int:
+        """Epochs per model in all."""
+        return len(self.both_ways) * self.epochs
 
     def late(self, step: int) -> slice:
         """The records of the second half of a step."""
@@ -108,7 +116,7 @@ class Ladder:
 
     def steps(self, level: int) -> tuple[int, int]:
         """The step up and the step down at a level."""
-        return level, 2 * len(self.levels) - 1 - level
+        return level, len(self.both_ways) - 1 - level
 
 
 class Branches(NamedTuple):
@@ -137,7 +145,7 @@ def annealed(
     run = kept_run(
         folder,
         tj.Target(target.problem, tau, target.sigma, ladder.schedule(tau), target.prior),
-        len(ladder.both_ways) * ladder.epochs * tau,
+        ladder.length * tau,
         # Tests that adapt go on with it: what suits one s does not suit the next.
         burn_in=0,
         move=seen.move(tau),

@@ -91,11 +91,11 @@ class Point(NamedTuple):
 
 
 FASTER = 4
-_STRENGTHS = (15.0, 30.0, 45.0, 70.0, 120.0, 200.0)
+_STRENGTHS = (15.0, 25.0, 40.0, 55.0, 75.0, 110.0)
 _HOLES, _HOLE_EPOCHS = 24, 4_000
 SCALES = {
     "quick": Scale(Digits(64, 4, 3, sigma=0.3, prior=1.0), (1, 2, 4), _STRENGTHS, 6, 160, 6_000),
-    "laptop": Scale(Digits(512, 28, 0, sigma=0.05, prior=0.3), (1, 2, 4), _STRENGTHS, 6, 160, 4_000),
+    "laptop": Scale(Digits(512, 28, 0, sigma=0.05, prior=0.3), (1, 2), _STRENGTHS, 6, 160, 4_000),
     "paper": Scale(Digits(60_000, 28, 0, sigma=0.05, prior=0.3), (1, 2, 4, 8, 16, 32), _STRENGTHS, 8, 2_000, 40_000),
 }
 
@@ -128,9 +128,8 @@ def figure_transition(job: Job[Scale]) -> Made:
 def _cases(job: Job[Scale], home: Path) -> Iterator[Case]:
     """Every law of the first model and every tau, sampled where it is missing."""
     scale, seen, problem = job.scale, job.scale.seen, job.scale.seen.problem
-    steps = 2 * len(scale.strengths)
-    models = sum(scale.taus)
-    total = models * (2 * steps * (scale.epochs + scale.epochs // FASTER) + scale.rest)
+    lengths = [scale.ladder(1, is_slow).length for is_slow in (True, False)]
+    total = sum(scale.taus) * (2 * sum(lengths) + scale.rest)
     with SeveralRuns(total, "annealing", job.progress) as show:
         for i, prior in enumerate((seen.prior, None)):
             for tau in scale.taus:
@@ -144,7 +143,7 @@ def _cases(job: Job[Scale], home: Path) -> Iterator[Case]:
                     ladder = scale.ladder(tau, is_slow)
                     settings = {"chains": scale.runs, "seed": seed, "progress": show}
                     found[speed] = annealed(home / f"{stem}-{speed}", target, seen, ladder, is_slow, **settings)
-                    show.finish(steps * ladder.epochs * tau)
+                    show.finish(ladder.length * tau)
                 rest = None
                 if prior is not None:
                     settings = {"seed": seeds[-1], "progress": show}

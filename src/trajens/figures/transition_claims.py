@@ -109,6 +109,9 @@ def _of_rest(case: Case) -> Iterator[Claim]:
     # At rest the two branches are chains of their own.
     up, down = (hysteresis(rest.s, way[None].repeat(2, 0) * [[[1]], [[0]]]) for way in rest.loss.mean(-1))
     yield _claim(f"branches agree, tau = {tau}", text, _apart(up, down), "=", 0.0)
+    text = f"Gaussian, tau = {tau}: at rest the loss stays (mean difference of an earlier and a later half)"
+    early, late = np.split(rest.loss[..., : rest.loss.shape[-1] // 2 * 2].mean(1).reshape(2 * len(up), -1), 2, axis=-1)
+    yield _claim(f"loss stays, tau = {tau}", text, mean((early - late).mean(1)), "=", 0.0)
     text = f"Gaussian, tau = {tau}: slower annealing has less hysteresis (fast - slow)"
     yield _claim(f"lag, tau = {tau}", text, _apart(areas[0], areas[1]), ">", 0.0)
     text = f"Gaussian, {at}: the virial of paths at rest is that of equilibrium"
@@ -155,6 +158,8 @@ def verdict_of(case: Case) -> str:
     largest = jump(at_steepest(case.rest)[1])
     if verdicts["branches agree"] != "consistent":
         return "not settled, the branches still differ at rest"
+    if verdicts["loss stays"] != "consistent":
+        return "not settled, the loss still changes at rest"
     signs = {verdicts["one peak"], verdicts["variance"]}
     if "refuted" in signs:
         return "coexistence"
