@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from trajens.figures.coexistence import (
     share,
     steepest,
 )
+from trajens.figures.escape import escapes, papers_runs, still_growing
 from trajens.figures.figure_transition import Scale, figure_transition
 from trajens.figures.golf_hole import exact_hole, golf_hole, sampled_hole
 from trajens.figures.resting import Rested, virial
@@ -234,6 +236,31 @@ def test_the_quick_figure_calls_the_fall_a_crossover_and_the_flat_prior_drift(tm
         assert claims[f"variance, tau = {tau}"].verdict == "confirmed"
         assert claims[f"weights grow, tau = {tau}"].verdict == "confirmed"
         assert claims[f"one peak, tau = {tau}"].value < FLAT_BIMODALITY
+
+
+def test_escapes_and_returns_are_counted_by_what_runs_did():
+    """In turn: guessed, learned, escaped, returned, and guessed before it learned."""
+    guess, learn = [2.35] * 10, [1.2] * 10
+    loss = np.array([guess * 3, guess + learn * 2, learn + guess * 2, learn + guess + learn, guess * 2 + learn])
+    weights = np.ones((5, 30))
+    weights[2, -1] = 2.0
+    found = escapes({"loss": loss, "weight_rms": weights, "epoch": np.tile(np.arange(1, 31), (5, 1))})
+    assert found[:4] == (5, 4, 2, 1)
+    np.testing.assert_array_equal(found.grown, [2.0])
+    assert list(still_growing([found])) == []
+    [claim] = still_growing([found._replace(grown=np.array([1.4, 1.5, 1.45]))])
+    assert claim.verdict == "confirmed"
+    assert "of 5, 4 learned, 2 of these went back to guessing and 1 came back" in claim.claim
+
+
+def test_the_papers_runs_escape_and_do_not_come_back(monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[1])
+    each = list(papers_runs())
+    assert sum(e.runs for e in each) == 180
+    assert sum(e.escaped for e in each) == 18
+    assert sum(e.returned for e in each) == 0
+    [claim] = still_growing(each)
+    assert claim.verdict == "confirmed"
 
 
 def test_what_cannot_have_an_error_or_a_slope_is_refused():
