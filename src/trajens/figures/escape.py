@@ -2,8 +2,8 @@
 
 Where hidden units are dead, or logits do not depend on the image for another reason, the loss is that of guessing
 however large the weights. There is room without end, and a run that gets there diffuses outwards for ever, its RMS
-weight growing as epochs^1/2. In between, some runs of a group have escaped and others have not yet, which looks like two
-phases.
+weight growing as epochs^1/2. In between, some runs of a group have escaped and others have not yet, which looks like
+two phases.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ def still_growing(found: Iterable[Escapes]) -> Iterator[Claim]:
         return
     runs, learned, escaped, returned = (sum(e[k] for e in each) for k in range(4))
     text = (
-        f"flat, the paper's runs: of {runs}, {learned} learned, {escaped} of these went back to guessing and {returned} "
-        "came back; weights of the escaped still grow (factor in the second half of the epochs; 1.41 for free diffusion)"
+        f"flat, the paper's runs: of {runs}, {learned} learned, {escaped} of these went back to guessing and "
+        f"{returned} came back; weights of the escaped still grow (factor in the second half of the epochs; 1.41 for "
+        "free diffusion)"
     )
     number = grown.mean(), grown.std(ddof=1) / np.sqrt(len(grown))
     yield claim("escaped weights grow", text, *number, ">", 1.0, len(grown) - 1)
