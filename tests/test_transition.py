@@ -140,7 +140,7 @@ def two_phase_losses(seed=0):
 
 def test_a_smooth_fall_is_a_crossover():
     words = verdict_of(case(normal_losses()))
-    assert words.startswith("crossover; a jump of more than 0.1 is ruled out")
+    assert words.startswith("crossover; two phases would be less than 0.1 apart")
 
 
 def test_two_phases_are_called_coexistence():
@@ -234,6 +234,12 @@ def test_the_quick_figure_calls_the_fall_a_crossover_and_the_flat_prior_drift(tm
     assert [claims[f"two phases: {what}"].verdict for what in ("peaks", "variance")] == ["confirmed"] * 2
     for tau in (1, 2, 4):
         assert claims[f"variance, tau = {tau}"].verdict == "confirmed"
+        assert claims[f"lag, tau = {tau}"].verdict == "confirmed"
+        for name in ("branches agree", "loss stays", "virial"):
+            assert (
+                abs(claims[f"{name}, tau = {tau}"].value - claims[f"{name}, tau = {tau}"].reference)
+                < 5 * claims[f"{name}, tau = {tau}"].error
+            )
         assert claims[f"weights grow, tau = {tau}"].verdict == "confirmed"
         assert claims[f"one peak, tau = {tau}"].value < FLAT_BIMODALITY
 

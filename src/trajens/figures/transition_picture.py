@@ -57,7 +57,7 @@ def _draw_losses(axes: Any, cases: list[Case], title: str) -> None:
     lines = {"color": "black", "marker": ""}
     ways = [lines | {"label": "up", "linestyle": "-"}, lines | {"label": "down", "linestyle": "--"}]
     taus = [style.look(i) | {"label": rf"$\tau = {case.tau}$", "linestyle": ""} for i, case in enumerate(cases)]
-    style.legend(axes, [*taus, *ways], "lower left")
+    style.legend(axes, [*taus, *ways], "lower left" if cases[0].rest is not None else "center left", 2)
 
 
 def _draw_weights(axes: Any, proper: list[Case], flat: list[Case]) -> None:
@@ -73,7 +73,7 @@ def _draw_weights(axes: Any, proper: list[Case], flat: list[Case]) -> None:
     labels = (f"Gaussian, $\\tau = {proper[0].tau}$", "flat")
     entries = [style.look(i) | {"label": label} for i, label in enumerate(labels)]
     thin = {"color": "black", "marker": "", "linewidth": 0.4, "label": "fast"}
-    style.legend(axes, [*entries, thin], "upper left")
+    style.legend(axes, [*entries, thin], "center right")
 
 
 def _draw_susceptibility(axes: Any, cases: list[Case]) -> None:
@@ -96,7 +96,7 @@ def _draw_susceptibility(axes: Any, cases: list[Case]) -> None:
 
 def _draw_laws(axes: Any, cases: list[Case], hole: np.ndarray) -> None:
     """The loss of paths at the steepest point, in units of half the fall: two phases would have peaks at -1 and 1."""
-    edges = np.linspace(-1.5, 1.5, 61)
+    edges = np.linspace(-1.5, 1.5, 41)
     for i, case in enumerate(cases):
         assert case.rest is not None
         _, here = at_steepest(case.rest)
@@ -104,7 +104,7 @@ def _draw_laws(axes: Any, cases: list[Case], hole: np.ndarray) -> None:
         _stairs(axes, (here - here.mean()) / (fall / 2), edges, style.look(i)["color"], rf"$\tau = {case.tau}$")
     _stairs(axes, (hole - 0.5) * 2, edges, "grey", "two phases")
     axes.set(xlabel=r"$(L/\tau - \langle L\rangle/\tau)\,/\,$half the fall", ylabel="density", xlim=(-1.5, 1.5))
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper left")
 
 
 def _stairs(axes: Any, values: np.ndarray, edges: np.ndarray, colour: str, label: str) -> None:
