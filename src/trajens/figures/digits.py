@@ -136,7 +136,7 @@ def evaluated(folder: Path, setup: Setup) -> list[dict[str, Any]]:
 def test_data(setup: Setup) -> Labelled:
     """The 10 000 test digits, as the network sees them."""
     digits = tj.datasets.mnist()
-    return Labelled(_averaged(digits.test_x) if setup.is_small else digits.test_x, digits.test_y)
+    return Labelled(averaged(digits.test_x) if setup.is_small else digits.test_x, digits.test_y)
 
 
 def _options(home: Path, setup: Setup) -> dict[str, Any]:
@@ -164,13 +164,13 @@ def _small_digits(folder: Path) -> Path:
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         content = io.BytesIO()
-        np.savez(content, x=_averaged(digits.train_x), y=digits.train_y)
+        np.savez(content, x=averaged(digits.train_x), y=digits.train_y)
         write_atomically(file, content.getvalue())
     return file
 
 
-def _averaged(images: np.ndarray) -> np.ndarray:
-    """Images (n, 28, 28) in bytes as (n, 49) means of 4 x 4 pixels between 0 and 1."""
-    width = images.shape[-1] // _SIDE
-    means = images.reshape(-1, _SIDE, width, _SIDE, width).mean((2, 4), dtype=np.float32) / 255
+def averaged(images: np.ndarray, side: int = _SIDE) -> np.ndarray:
+    """Images (n, 28, 28) in bytes as (n, side^2) means of square blocks of pixels, between 0 and 1."""
+    width = images.shape[-1] // side
+    means = images.reshape(-1, side, width, side, width).mean((2, 4), dtype=np.float32) / 255
     return np.asarray(means.reshape(len(images), -1), np.float32)

@@ -1,0 +1,165 @@
+"""What the runs of the figure "transition" say: claims with errors over runs, and a verdict in words.
+
+With a Gaussian law of the first model: coexistence, if the loss at the steepest point has two peaks or a variance of
+that size; crossover, if it has not; and neither as long as the two branches of the annealing differ at rest. With a
+flat law: drift, if weights grow on the way and the slower the way, the more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+import trajens as tj
+from trajens.figures.annealing import Branches
+from trajens.figures.claims import Claim, Measured, claim, difference
+from trajens.figures.coexistence import (
+    FLAT_BIMODALITY,
+    FLAT_SHARE,
+    bimodality,
+    exponent,
+    jump,
+    mean,
+    over_runs,
+    share,
+    steepest,
+)
+from trajens.figures.resting import Rested, virial
+from trajens.records import mean_and_error
+from trajens.thermo.curve import variance_of
+
+
+@dataclass(frozen=True)
+class Case:
+    """One law of the first model and one tau: annealed slowly and fast, and at rest where there is an equilibrium."""
+
+    target: tj.Target
+    slow: Branches
+    fast: Branches
+    rest: Rested | None
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether nothing holds the weights."""
+        return self.target.prior is None
+
+    @property
+    def tau(self) -> int:
+        """Models of a path."""
+        return self.target.tau
+
+    @cached_property
+    def virial(self) -> np.ndarray:
+        """That of the paths at the ends of the steps of the slow annealing, (2, levels, runs)."""
+        assert self.slow.ends is not None
+        shape = self.slow.ends.shape[:3]
+        s = np.broadcast_to(self.slow.s[:, None], shape).ravel()
+        return virial(self.target, s, self.slow.ends.reshape(len(s), self.tau, -1)).reshape(shape)
+
+
+def at_steepest(rest: Rested) -> tuple[int, np.ndarray]:
+    """The steepest level, and L / tau of all paths there, (2 runs, draws)."""
+    level = steepest(rest.s, rest.curve.variance)
+    return level, np.concatenate(rest.loss[:, level])
+
+
+def share_of_fall(rest: Rested) -> Measured:
+    """`share` at the steepest level, with the fall between the ends of the ladder."""
+    level, _ = at_steepest(rest)
+    ends = (np.concatenate(rest.loss[:, k]) for k in (level, 0, -1))
+    return over_runs(lambda here, high, low: share(here, high.mean() - low.mean()), *ends)
+
+
+def hysteresis(s: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """Area between the two branches (2, levels, runs) over the width of the ladder, in ln s: a loss, for every run."""
+    place = np.log(s)
+    return np.asarray(np.trapezoid(loss[0] - loss[1], place, axis=0) / (place[-1] - place[0]))
+
+
+def claims_of(cases: list[Case], hole: np.ndarray) -> Iterator[Claim]:
+    """All claims of the figure; `hole` are losses (runs, draws) of a law with two phases."""
+    text = "a loss with two phases is found to have two peaks (bimodality)"
+    yield _claim("two phases: peaks", text, over_runs(bimodality, hole), ">", FLAT_BIMODALITY)
+    text = "and a variance of that size (share of the jump from 1 to 0)"
+    yield _claim("two phases: variance", text, over_runs(lambda loss: share(loss, 1.0), hole), ">", FLAT_SHARE)
+    for case in cases:
+        yield from _of_flat(case) if case.is_flat else _of_rest(case)
+    rests = [case for case in cases if case.rest is not None]
+    if len(rests) > 1:
+        variances = [over_runs(variance_of, at_steepest(c.rest)[1]) for c in rests if c.rest is not None]
+        text = "Gaussian: Var(L / tau) at the steepest point falls with tau (exponent; 0: two phases, -1: many parts)"
+        yield _claim("growth with tau", text, exponent(np.array([c.tau for c in rests]), variances), "<", 0.0)
+
+
+def _claim(name: str, text: str, number: Measured, relation: str, reference: float) -> Claim:
+    return claim(name, text, number.value, number.error, relation, reference, number.dof)
+
+
+def _of_rest(case: Case) -> Iterator[Claim]:
+    """Claims with a Gaussian law."""
+    rest, tau = case.rest, case.tau
+    assert rest is not None
+    level, here = at_steepest(rest)
+    at = f"tau = {tau}, s = {rest.s[level]:.4g}"
+    text = f"Gaussian, tau = {tau}: at rest both branches agree (mean difference of their losses)"
+    # At rest the two branches are chains of their own.
+    up, down = (hysteresis(rest.s, way[None].repeat(2, 0) * [[[1]], [[0]]]) for way in rest.loss.mean(-1))
+    yield _claim(f"branches agree, tau = {tau}", text, _apart(up, down), "=", 0.0)
+    text = f"Gaussian, tau = {tau}: at rest the loss stays (mean difference of an earlier and a later half)"
+    early, late = np.split(rest.loss[..., : rest.loss.shape[-1] // 2 * 2].mean(1).reshape(2 * len(up), -1), 2, axis=-1)
+    yield _claim(f"loss stays, tau = {tau}", text, mean((early - late).mean(1)), "=", 0.0)
+    text = f"Gaussian, tau = {tau}: slower annealing has less hysteresis (fast - slow)"
+    loops = [hysteresis(seen.s, seen.loss) for seen in (case.fast, case.slow)]
+    yield _claim(f"slower, tau = {tau}", text, _apart(*loops), ">", 0.0)
+    text = f"Gaussian, tau = {tau}: the hysteresis of the annealing goes away at rest (slow - at rest)"
+    yield _claim(f"lag, tau = {tau}", text, _apart(loops[1], up - down), ">", 0.0)
+    text = f"Gaussian, {at}: the virial of paths at rest is that of equilibrium"
+    yield _claim(f"virial, tau = {tau}", text, mean(rest.virial[:, level].ravel()), "=", 1.0)
+    text = f"Gaussian, {at}: the loss has one peak (bimodality; 1 for two phases, 1/3 for a normal law)"
+    yield _claim(f"one peak, tau = {tau}", text, over_runs(bimodality, here), "<", FLAT_BIMODALITY)
+    text = f"Gaussian, {at}: its variance is not that of two phases (share of the fall; 1 for two phases)"
+    yield _claim(f"variance, tau = {tau}", text, share_of_fall(rest), "<", FLAT_SHARE)
+
+
+def _apart(a: np.ndarray, b: np.ndarray) -> Measured:
+    return difference(mean_and_error(a), mean_and_error(b), len(a))
+
+
+def _of_flat(case: Case) -> Iterator[Claim]:
+    """Claims with a flat law, at the smallest s: there and back."""
+    at = f"flat, tau = {case.tau}"
+    growth = [seen.weight_rms[1, 0] / seen.weight_rms[0, 0] for seen in (case.slow, case.fast)]
+    text = f"{at}: weights are larger when s is back (ratio of their RMS)"
+    yield _claim(f"weights grow, tau = {case.tau}", text, mean(growth[0]), ">", 1.0)
+    text = f"{at}: the ratio is larger on the slower way (slow - fast)"
+    yield _claim(f"ratio by speed, tau = {case.tau}", text, _apart(*growth), ">", 0.0)
+    text = f"{at}: weights at the end are larger on the slower way (slow - fast)"
+    apart = _apart(case.slow.weight_rms[1, 0], case.fast.weight_rms[1, 0])
+    yield _claim(f"weights by speed, tau = {case.tau}", text, apart, ">", 0.0)
+    text = f"{at}: the loss at the same s is higher when s is back (difference)"
+    yield _claim(f"loss has risen, tau = {case.tau}", text, mean(case.slow.loss[1, 0] - case.slow.loss[0, 0]), ">", 0.0)
+    text = f"{at}: the virial is below that of equilibrium"
+    yield _claim(f"flat virial, tau = {case.tau}", text, mean(case.virial[1, 0]), "<", 1.0)
+
+
+def verdict_of(case: Case) -> str:
+    """Coexistence, crossover or drift, in words; or that it is not settled."""
+    verdicts = {c.name.split(",")[0]: c.verdict for c in (_of_flat(case) if case.is_flat else _of_rest(case))}
+    if case.is_flat:
+        is_drift = verdicts["weights grow"] == "confirmed"
+        return "drift of the weights, no equilibrium to have phases in" if is_drift else "not settled"
+    assert case.rest is not None
+    largest = jump(at_steepest(case.rest)[1])
+    if verdicts["branches agree"] != "consistent":
+        return "not settled, the branches still differ at rest"
+    if verdicts["loss stays"] != "consistent":
+        return "not settled, the loss still changes at rest"
+    if "refuted" in (verdicts["one peak"], verdicts["variance"]):
+        return "coexistence"
+    if verdicts["variance"] != "confirmed":
+        return "undecided"
+    words = f"crossover; two phases would be less than {largest:.2g} apart"
+    return words if verdicts["one peak"] == "confirmed" else f"{words}, whether there are two peaks is undecided"
