@@ -202,6 +202,7 @@ def test_the_virial_of_an_exact_sample_is_one():
     assert abs(virial(target, np.full(chains, 2 * s), paths).mean() - 1) > 5 * error
 
 
+@pytest.mark.slow
 def test_the_golf_hole_is_sampled_and_known(tmp_path):
     loss, weights = exact_hole()
     mean, second = (weights * loss).sum(), (weights * loss**2).sum()

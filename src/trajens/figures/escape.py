@@ -50,9 +50,8 @@ def escapes(records: Records) -> Escapes:
     weights, epoch = records["weight_rms"], records["epoch"][0]
     grown = weights[:, -1] / weights[:, np.searchsorted(epoch, epoch[-1] / 2)]
     gone = has_escaped[:, -1] & ~has_returned
-    return Escapes(
-        len(loss), *(int(w.sum()) for w in (has_learned[:, -1], has_escaped[:, -1], has_returned)), grown[gone]
-    )
+    learned, escaped, returned = (int(which.sum()) for which in (has_learned[:, -1], has_escaped[:, -1], has_returned))
+    return Escapes(len(loss), learned, escaped, returned, grown[gone])
 
 
 def papers_runs() -> Iterator[Escapes]:
