@@ -245,8 +245,7 @@ def ended(looks, group, asked):
     return epoch, group(epoch)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("runs", [96, pytest.param(1024, marks=pytest.mark.long)])
+@pytest.mark.parametrize("runs", [pytest.param(96, marks=pytest.mark.slow), pytest.param(1024, marks=pytest.mark.long)])
 def test_the_error_of_a_run_that_ends_when_it_looks_good_covers_the_truth(runs):
     first = 1024
     many = tj.sample(

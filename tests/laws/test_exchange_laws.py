@@ -56,7 +56,7 @@ def test_exchanges_on_minibatches_keep_the_loss_of_every_level(scores):
         assert abs(losses.mean() - exact.loss) / exact.excess < 0.01 + Z * error
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_stream_exchanges_within_the_law_of_its_levels():
     """Inputs N(0, 1), labels x theta* + N(0, 1): H = 1, so that <L> is that of a perceptron of one parameter."""
 
