@@ -10,6 +10,7 @@ from scipy.stats import binom
 import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.convergence import by_s
+from trajens.convergence.asked import in_words
 from trajens.judgement import ATTENTION, OK
 from trajens.records import PROJECTIONS
 from trajens.sampling import marks
@@ -134,6 +135,12 @@ def test_what_never_changes_is_left_out_of_the_worst():
     assert tj.Converged().lacking([stuck])
 
 
+def test_words_say_what_is_lacking():
+    assert in_words(by_s(noise(400), 0)) == "converged"
+    assert in_words(by_s(noise(400, slow=1.0), 0)).startswith("not converged: R-hat ")
+    assert in_words(by_s(noise(4), 0)) == "not converged: fewer than 8 records after burn-in"
+
+
 def test_a_run_ends_at_a_look_and_says_that_it_has_converged():
     run = sample()
     assert run.is_complete
@@ -144,6 +151,7 @@ def test_a_run_ends_at_a_look_and_says_that_it_has_converged():
     found = run.summary()
     assert found["ess"] >= 100
     assert found["rhat"] <= 1.1
+    assert found["convergence"] == in_words(run.convergence())
     assert found["burn_in"] == run.burn_in == max(96, run.epochs // 5 // EVERY * EVERY)
     assert {one.name: one.mark for one in judgements(Case.of(run))}["Convergence"] == OK
     # The chains are those of a run that was asked for as many epochs at once.

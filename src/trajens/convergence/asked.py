@@ -83,3 +83,9 @@ class Converged:
             if not (np.abs(drifts) <= DRIFT).all():
                 found.append(f"halves that differ by {np.abs(drifts).max():.1f} errors{at} (at most {DRIFT:g})")
         return found
+
+
+def in_words(groups: list[Group]) -> str:
+    """Whether chains have converged by what is usually asked of them, and else what is lacking."""
+    lacking = Converged().lacking(groups)
+    return f"not {CONVERGED}: {'; '.join(lacking)}" if lacking else CONVERGED

@@ -90,11 +90,11 @@ def by_s(records: Records, burn_in: int, superchains: int | None = None) -> list
     return groups
 
 
-def numbers(records: Records, burn_in: int) -> dict[str, float]:
+def numbers(groups: list[Group]) -> dict[str, float]:
     """The worst R-hat and effective draws of all s, and the error of the mean loss of all chains by what these are."""
-    groups = by_s(records, burn_in)
+    chains = sum(len(group.chains) for group in groups)
     # Chains of several s are independent, or nearly so.
-    share = [len(group.chains) / len(records["s"]) * group.observed["loss"].mcse for group in groups]
+    share = [len(group.chains) / chains * group.observed["loss"].mcse for group in groups]
     return {
         "loss_mcse": float(np.sqrt(np.square(share).sum())),
         "rhat": max((group.rhat for group in groups), key=_nan_first, default=np.nan),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from trajens.convergence import chains as convergence
+from trajens.convergence.asked import in_words
 from trajens.errors import require
 from trajens.losses import Network
 from trajens.recorded import Recorded
@@ -299,7 +300,8 @@ def summary_of(records: Records, burn_in: int, epochs: int, seconds: float, chai
     )
     select = slice(None) if chains is None else np.atleast_1d(chains)
     chosen = {name: values[select] for name, values in records.items()}
-    known = {**summarise(chosen, burn_in, REASONS), **convergence.numbers(chosen, burn_in)}
+    groups = convergence.by_s(chosen, burn_in)
+    known = {**summarise(chosen, burn_in, REASONS), **convergence.numbers(groups), "convergence": in_words(groups)}
     return {**known, "epochs": epochs, "burn_in": burn_in, "seconds": seconds}
 
 
