@@ -50,6 +50,8 @@ def test_tab_completes_commands(capsys, monkeypatch):
     assert call() == 0
     assert capsys.readouterr().out.split() == ["evaluate"]
     monkeypatch.delenv("_TRAJENS_COMPLETE")
+    # Where no process above is a shell, as in some tests, none can be detected.
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     assert call("--show-completion", "bash") == 0
     assert "complete -o default -F _trajens_completion trajens" in capsys.readouterr().out
 

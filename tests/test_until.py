@@ -160,6 +160,7 @@ def test_a_run_ends_at_a_look_and_says_that_it_has_converged():
     assert whole.records["loss"].shape == run.records["loss"].shape
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed_it_is_the_same_run(tmp_path):
     asked = tj.Converged(rhat=1.1, ess=150)
     whole = sample(asked, out=tmp_path / "whole")

@@ -77,6 +77,7 @@ with Lock(Path(".")):
 """
 
 
+@pytest.mark.slow
 def test_modules_are_imported_and_a_run_is_made_and_read(tmp_path):
     done = subprocess.run([sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
