@@ -188,3 +188,24 @@ def test_training_on_a_budget_exchanges_while_s_rises():
     run = tj.train(DATA.problem(), tau=3, budget=2e5, s=s, chains=4, start="random", exchange=20, progress=False)
     np.testing.assert_allclose(run.s, s)
     assert np.nanmax(run.records["swap_acceptance"]) > 0
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        pytest.param((5.0, 6.0, 7.0, 8.0, 80.0), marks=pytest.mark.slow),
+        pytest.param((5.0, 50.0, 60.0, 70.0, 80.0), marks=pytest.mark.long),
+    ],
+)
+def test_badly_placed_levels_end_where_neighbours_exchange_equally_often(levels):
+    target = tj.Target(DATA.problem(), tau=4, sigma=0.1, s=np.tile(levels, 16))
+
+    def rates(space):
+        exchange = tj.Exchange(every=20, space=space)
+        run = sample(9000, target=target, chains=80, acceptance=tj.Metropolis(), exchange=exchange, burn_in=6000)
+        after = run.records["epoch"][0] > run.burn_in
+        return run.records["swap_acceptance"][:, after].reshape(16, 5, -1)[:, :4].mean((0, 2))
+
+    # A rate is known to 0.02 or so.
+    assert np.ptp(rates(False)) > 0.6
+    assert np.ptp(rates(True)) < 0.2
