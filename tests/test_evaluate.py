@@ -212,7 +212,7 @@ def test_whole_numbers_can_be_fitted_as_numbers_or_as_classes(tmp_path):
         Experiment(resolve({"problem": str(tmp_path / "one.npz")})).model  # noqa: B018
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_network_without_derivatives_is_trained_resumed_and_evaluated(capsys, tmp_path):
     np.savez(tmp_path / "data.npz", x=X, y=Y)
     options = "--hidden 8 --activation step --weights binary --loss 0-1 --tau 3 --epochs 600 --s 300 --chains 2"

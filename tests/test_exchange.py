@@ -190,13 +190,8 @@ def test_training_on_a_budget_exchanges_while_s_rises():
     assert np.nanmax(run.records["swap_acceptance"]) > 0
 
 
-@pytest.mark.parametrize(
-    "levels",
-    [
-        pytest.param((5.0, 6.0, 7.0, 8.0, 80.0), marks=pytest.mark.slow),
-        pytest.param((5.0, 50.0, 60.0, 70.0, 80.0), marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("levels", [(5.0, 6.0, 7.0, 8.0, 80.0), (5.0, 50.0, 60.0, 70.0, 80.0)])
 def test_badly_placed_levels_end_where_neighbours_exchange_equally_often(levels):
     target = tj.Target(DATA.problem(), tau=4, sigma=0.1, s=np.tile(levels, 16))
 

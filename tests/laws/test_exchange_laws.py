@@ -21,7 +21,7 @@ def exchanging(ladders, epochs, acceptance, levels=LEVELS, problem=None, **setti
 
 
 @pytest.mark.parametrize(
-    "own", [None, pytest.param(tj.Barker(), marks=pytest.mark.slow)], ids=["the run's test", "a test of its own"]
+    "own", [None, pytest.param(tj.Barker(), marks=pytest.mark.long)], ids=["the run's test", "a test of its own"]
 )
 def test_every_level_samples_its_exact_law(own):
     exchange = tj.Exchange(every=4, acceptance=own, space=False)
