@@ -165,3 +165,5 @@ def test_formulas_become_mathml():
     text = hook("formulas").mathml(r"\frac{s}{\sigma}", is_display=True)
     assert "<mfrac>" in text
     assert 'class="formula"' in text
+    with pytest.raises(ValueError, match="is not known"):
+        hook("formulas").mathml(r"\Big\langle L \Big\rangle", is_display=False)

@@ -36,6 +36,9 @@ def mathml(latex: str, is_display: bool) -> str:
     # A bar in the cell of a table would end it, so there it is written as \\lvert.
     latex = re.sub(r"\\[lr]vert *", "|", latex)
     drawn = convert(latex, display="block" if is_display else "inline")
+    if unknown := re.search(r"\\[A-Za-z]+", drawn):
+        # What the converter does not know it leaves as text.
+        raise ValueError(f"{unknown[0]} is not known")
     # As LaTeX has them: relations with spaces around, capital letters of Greek upright, a space after a logarithm.
     drawn = drawn.replace(_TILDE, "<mo>&#x0223C;</mo>")
     drawn = _CAPITAL.sub(r'<mi mathvariant="normal">\1</mi>', drawn)
