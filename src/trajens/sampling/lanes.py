@@ -68,3 +68,8 @@ def idle_lanes(chains: int, lanes: int, partial: int, stages: int) -> Lanes:
         Past(whole, real) if stages > 1 else None,
         whole,
     )
+
+
+def lift(mask: jax.Array, leaf: jax.Array) -> jax.Array:
+    """`mask` with as many axes as `leaf`, to choose by."""
+    return mask.reshape(mask.shape + (1,) * (leaf.ndim - mask.ndim))

@@ -24,7 +24,7 @@ from trajens.acceptance.moments import Moments
 from trajens.acceptance.not_finite import refuse_what_is_not_finite
 from trajens.moves.base import Proposal, Site
 from trajens.randomness import Key, Purpose, fold_in, words
-from trajens.sampling.lanes import Lanes, idle_lanes
+from trajens.sampling.lanes import Lanes, idle_lanes, lift
 from trajens.sampling.memory import entries_at, remember, view_of
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.sizes import initial_sizes
@@ -123,7 +123,7 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
     state = _next_phase(program, inputs, state, task, is_decided)._replace(path=path, acceptance=acceptance)
 
     is_cleared = is_decided | ~task.is_active
-    lanes = jax.tree.map(lambda leaf: jnp.where(_lift(is_cleared, leaf), jnp.zeros_like(leaf), leaf), lanes)
+    lanes = jax.tree.map(lambda leaf: jnp.where(lift(is_cleared, leaf), jnp.zeros_like(leaf), leaf), lanes)
     return _Work(state, lanes, _assign(program, inputs, state, lanes, stop), tally)
 
 
@@ -208,7 +208,7 @@ def _look(
         now = grown.after(verdict), verdict
         if seen is not None:
             is_over = seen[1].is_decided
-            now = jax.tree.map(lambda a, b, is_over=is_over: jnp.where(_lift(is_over, a), a, b), seen, now)
+            now = jax.tree.map(lambda a, b, is_over=is_over: jnp.where(lift(is_over, a), a, b), seen, now)
         seen = now
     assert seen is not None
     return seen
@@ -287,7 +287,3 @@ def _next_phase(program: Program, inputs: Inputs, state: State, task: _Task, is_
 
 def _per_lane(function: Callable[..., Any]) -> Callable[..., Any]:
     return jax.vmap(jax.vmap(function))
-
-
-def _lift(mask: jax.Array, leaf: jax.Array) -> jax.Array:
-    return mask.reshape(mask.shape + (1,) * (leaf.ndim - mask.ndim))

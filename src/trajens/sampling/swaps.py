@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from trajens.acceptance.base import AcceptanceTest, Evidence
 from trajens.randomness import Key, Purpose, words
-from trajens.sampling.lanes import Lanes, idle_lanes
+from trajens.sampling.lanes import Lanes, idle_lanes, lift
 from trajens.sampling.program import Inputs, Program
 
 CHUNK = 256
@@ -65,7 +65,7 @@ def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: Asked)
         judge = jax.vmap(lambda lanes, s, entry, draw: test.answer(entry, evidence_of(lanes, s), draw))
         verdict = judge(_of_pairs(grown), asked.s, asked.entries, draws)
         lifted = jax.tree.map(lambda leaf: leaf[:, None], verdict)
-        grown = jax.tree.map(lambda new, old: jnp.where(_lift(is_decided, new), old, new), grown.after(lifted), lanes)
+        grown = jax.tree.map(lambda new, old: jnp.where(lift(is_decided, new), old, new), grown.after(lifted), lanes)
         is_sound = jnp.isfinite(grown.moments.mean[:, 0])
         is_taken = verdict.is_decided & ~is_decided
         return grown, is_decided | verdict.is_decided, is_accepted | (is_taken & verdict.is_accepted & is_sound)
@@ -113,7 +113,3 @@ def _of_pairs(lanes: Lanes) -> Lanes:
     """The one lane of every pair."""
     own: Lanes = jax.tree.map(lambda leaf: leaf[:, 0], lanes)
     return own
-
-
-def _lift(mask: jax.Array, leaf: jax.Array) -> jax.Array:
-    return mask.reshape(mask.shape + (1,) * (leaf.ndim - mask.ndim))
