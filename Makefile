@@ -94,7 +94,7 @@ gpu: $(if $(filter $(BIN)/python,$(PYTHON_RUN)),install)
 	  { echo "make gpu needs an NVIDIA GPU, and JAX in $(PYTHON_RUN) with CUDA (jax[cuda13] or jax[cuda12]) to see it."; exit 2; }
 	@$(PYTHON_RUN) -c 'import sys; from trajens.kernels import library; sys.exit(not library("cuda").is_loaded)' || \
 	  { echo "make gpu needs the CUDA kernel; install trajens again, with nvcc on the path."; exit 2; }
-	$(PYTHON_RUN) -m pytest -m gpu
+	$(PYTHON_RUN) -m pytest -m gpu tests/test_cuda_kernel.py
 	mkdir -p build
 	nvcc -O3 -std=c++17 -lineinfo -arch=native -Isrc/trajens/kernels/csrc -o build/kernel_alone benchmarks/cuda/kernel_alone.cu
 	compute-sanitizer --tool memcheck --error-exitcode 1 build/kernel_alone

@@ -26,10 +26,12 @@ from trajens.figures.coexistence import (
     steepest,
 )
 from trajens.figures.escape import escapes, papers_runs, still_growing
-from trajens.figures.figure_transition import Scale, figure_transition
-from trajens.figures.golf_hole import exact_hole, golf_hole, sampled_hole
+from trajens.figures.figure_transition import figure_transition
+from trajens.figures.golf_hole import exact_hole, sampled_hole
 from trajens.figures.resting import Rested, virial
-from trajens.figures.transition_claims import Case, claims_of, hysteresis, verdict_of
+from trajens.figures.transition_case import Case
+from trajens.figures.transition_claims import claims_of, hysteresis, verdict_of
+from trajens.figures.transition_scale import Scale
 
 SMALL = Digits(32, 4, 2, sigma=0.3, prior=1.0)
 TINY = Scale(SMALL, (1, 2), (15.0, 60.0, 200.0), 2, 16, 40, looks=4)
@@ -104,7 +106,6 @@ def test_a_ladder_goes_up_and_down_by_equal_steps():
 
 def case(at_rest, slow=0.1, fast=0.4, tau=1):
     """A Gaussian case of which the losses at rest (2, levels, runs, draws) and the lags are given."""
-    target = tj.Target(golf_hole(), tau, 0.3, 1.0, prior=1.0)
     rng = np.random.default_rng(5)
     mean = at_rest.mean((-2, -1))
 
@@ -119,7 +120,7 @@ def case(at_rest, slow=0.1, fast=0.4, tau=1):
     curve = thermo.curve(thermo.Observed(np.repeat(S, 2 * RUNS), chains * tau))
     ones = np.ones((2, 4, RUNS)) + rng.normal(0, 0.01, (2, 4, RUNS))
     rest = Rested(S, at_rest, chains.reshape(4, 2 * RUNS, DRAWS, 1), ones, ones, curve)
-    return Case(target, lag(slow), lag(fast), rest)
+    return Case(1.0, tau, lag(slow), lag(fast), ones, rest)
 
 
 def normal_losses(seed=0, sd=0.05):
@@ -175,9 +176,9 @@ def test_a_loss_that_still_changes_at_rest_leaves_it_open():
 def test_weights_that_grow_under_a_flat_law_are_drift(growth, verdict):
     rng = np.random.default_rng(4)
     weights = np.array([1.0, growth])[:, None, None] + rng.normal(0, 0.02, (2, 4, RUNS))
-    ends = rng.normal(size=(2, 4, RUNS, 1, 4)).astype(np.float32)
-    seen = Branches(S, normal_losses().mean(-1), weights, ends)
-    assert verdict_of(Case(tj.Target(golf_hole(), 1, 0.3, 1.0, prior=None), seen, seen, None)).startswith(verdict)
+    seen = Branches(S, normal_losses().mean(-1), weights)
+    virials = 0.5 + rng.normal(0, 0.02, (2, 4, RUNS))
+    assert verdict_of(Case(None, 1, seen, seen, virials, None)).startswith(verdict)
 
 
 def test_the_virial_of_an_exact_sample_is_one():

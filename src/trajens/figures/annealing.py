@@ -28,6 +28,11 @@ _SHIFTS = 0.5
 """Of the whole path, for every time that each of its models is redrawn."""
 _FRACTIONS = (0.25, 0.03)
 """The paper's mask, and a small one, which is accepted where s is large."""
+_CHUNK = 240
+_SHORT = 4
+"""Up to so many models a path is moved, and its decisions are made, as those of a single one; beyond, s is small."""
+_FEW = 1000
+"""Examples that are read in full, which is exact."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,19 @@ class Digits:
             return tj.models.cnn().problem(x, y)
         return tj.models.mlp((self.side**2, self.hidden, 10)).problem(digits.averaged(x, self.side), y)
 
-    @property
-    def acceptance(self) -> AcceptanceTest:
-        """Few data are read in full, which is exact."""
-        return tj.Metropolis() if self.hidden else tj.Penalty()
+    def acceptance(self, tau: int) -> AcceptanceTest:
+        """Of many data a minibatch, the smaller the longer the path: s is smaller then."""
+        return tj.Metropolis() if self.images <= _FEW else tj.Penalty(max(60, _CHUNK // _times(tau)))
 
     def move(self, tau: int) -> Proposer:
         """One model at a time, and now and then the whole path, which would move slowly otherwise."""
-        sites = [(1.0, SingleSite(fraction)) for fraction in _FRACTIONS]
+        sites = [(1.0, SingleSite(min(1.0, _times(tau) * fraction))) for fraction in _FRACTIONS]
         return Mixture(sites if tau == 1 else [*sites, (_SHIFTS * len(sites) / tau, CentreOfMass(self.sigma / 4))])
+
+
+def _times(tau: int) -> int:
+    """How many times longer than a short path one is."""
+    return max(1, tau // _SHORT)
 
 
 @dataclass(frozen=True)
@@ -149,7 +158,7 @@ def annealed(
         # Tests that adapt go on with it: what suits one s does not suit the next.
         burn_in=0,
         move=seen.move(tau),
-        acceptance=seen.acceptance,
+        acceptance=seen.acceptance(tau),
         records=len(ladder.both_ways) * ladder.looks,
         keep_paths=keep_paths,
         **settings,

@@ -93,8 +93,8 @@ def require_gpu() -> None:
     """Refuse what would take days on a CPU."""
     require(
         jax.default_backend() == "gpu",
-        "scale paper needs a GPU, or for figures 3 and 4 the runs in results/mnist below the current folder, got "
-        "neither; change to the folder that holds them, or use --scale laptop.",
+        "scale paper needs a GPU, or what was sampled for figures 3, 4 and transition in the folder results below the "
+        "current one, got neither; change to the folder that holds it, or use --scale laptop.",
     )
 
 

@@ -67,7 +67,7 @@ def rested(
         epochs * tau,
         burn_in=epochs * tau // 2,
         move=seen.move(tau),
-        acceptance=seen.acceptance,
+        acceptance=seen.acceptance(tau),
         records=looks,
         keep_paths=True,
         **settings,

@@ -8,13 +8,9 @@ flat law: drift, if weights grow on the way and the slower the way, the more.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-import trajens as tj
-from trajens.figures.annealing import Branches
 from trajens.figures.claims import Claim, Measured, claim, difference
 from trajens.figures.coexistence import (
     FLAT_BIMODALITY,
@@ -27,37 +23,10 @@ from trajens.figures.coexistence import (
     share,
     steepest,
 )
-from trajens.figures.resting import Rested, virial
+from trajens.figures.resting import Rested
+from trajens.figures.transition_case import Case
 from trajens.records import mean_and_error
 from trajens.thermo.curve import variance_of
-
-
-@dataclass(frozen=True)
-class Case:
-    """One law of the first model and one tau: annealed slowly and fast, and at rest where there is an equilibrium."""
-
-    target: tj.Target
-    slow: Branches
-    fast: Branches
-    rest: Rested | None
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether nothing holds the weights."""
-        return self.target.prior is None
-
-    @property
-    def tau(self) -> int:
-        """Models of a path."""
-        return self.target.tau
-
-    @cached_property
-    def virial(self) -> np.ndarray:
-        """That of the paths at the ends of the steps of the slow annealing, (2, levels, runs)."""
-        assert self.slow.ends is not None
-        shape = self.slow.ends.shape[:3]
-        s = np.broadcast_to(self.slow.s[:, None], shape).ravel()
-        return virial(self.target, s, self.slow.ends.reshape(len(s), self.tau, -1)).reshape(shape)
 
 
 def at_steepest(rest: Rested) -> tuple[int, np.ndarray]:

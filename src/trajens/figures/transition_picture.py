@@ -9,7 +9,8 @@ import numpy as np
 
 from trajens.figures import style
 from trajens.figures.coexistence import FLAT_SHARE, over_runs, share
-from trajens.figures.transition_claims import Case, at_steepest, hysteresis, share_of_fall
+from trajens.figures.transition_case import Case
+from trajens.figures.transition_claims import at_steepest, hysteresis, share_of_fall
 from trajens.records import mean_and_error
 
 _GUESSING = np.log(10)
