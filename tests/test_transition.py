@@ -23,20 +23,20 @@ from trajens.figures.coexistence import (
     jump,
     over_runs,
     share,
-    steepest,
 )
 from trajens.figures.escape import escapes, papers_runs, still_growing
 from trajens.figures.figure_transition import figure_transition
 from trajens.figures.golf_hole import exact_hole, sampled_hole
 from trajens.figures.resting import Rested, virial
-from trajens.figures.transition_case import Case
-from trajens.figures.transition_claims import claims_of, hysteresis, verdict_of
-from trajens.figures.transition_scale import Scale
+from trajens.figures.transition_case import Case, Sampling
+from trajens.figures.transition_claims import claims_of, hysteresis, ladders_of, share_of_jump, verdict_of
+from trajens.figures.transition_scale import SCALES, Scale
+from trajens.thermo.curve import variance_of
 
 SMALL = Digits(32, 4, 2, sigma=0.3, prior=1.0)
 TINY = Scale(SMALL, (1, 2), (15.0, 60.0, 200.0), 2, 16, 40, looks=4)
-RUNS, DRAWS = 6, 40
-S = np.array([10.0, 20.0, 40.0, 80.0])
+RUNS, DRAWS = 6, 60
+S = np.array([25.0, 35.0, 45.0, 55.0, 65.0, 75.0])
 
 
 def two_points(weight):
@@ -54,15 +54,16 @@ def test_bimodality_of_laws_that_are_known():
 
 
 def test_the_share_is_one_for_two_phases_and_a_third_for_a_flat_law():
-    assert share(np.tile(two_points(0.5), (8, 1)), 1.0) == pytest.approx(1.0)
-    assert share(np.tile(np.linspace(0, 1, 10_001), (8, 1)), 1.0) == pytest.approx(FLAT_SHARE, rel=1e-3)
-    assert jump(np.tile(two_points(0.5), (8, 1))) == pytest.approx(1.0)
+    both, flat = two_points(0.5).var(), np.linspace(0, 1, 10_001).var()
+    assert share(both, 1.0) == pytest.approx(1.0)
+    assert share(flat, 1.0) == pytest.approx(FLAT_SHARE, rel=1e-3)
+    assert jump(both) == pytest.approx(1.0)
 
 
 def test_chains_that_are_stuck_in_either_phase_still_show_both():
     stuck = np.repeat([0.0, 1.0], 4)[:, None] + np.random.default_rng(1).normal(0, 0.05, (8, 30))
     assert over_runs(bimodality, stuck).value > 0.9
-    assert over_runs(lambda loss: share(loss, 1.0), stuck).value > 0.9
+    assert share_of_jump(stuck).value > 0.9
 
 
 def test_the_error_over_runs_is_the_scatter_of_what_it_is_of():
@@ -81,10 +82,6 @@ def test_the_exponent_is_that_of_a_power():
     x = np.log(taus) - np.log(taus).mean()
     assert found.error == pytest.approx((0.1 / 3) / np.sqrt((x**2).sum()))
     assert 5 < found.dof < 15
-
-
-def test_the_steepest_level_is_that_of_s_var_l():
-    assert steepest(np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.7, 0.3])) == 1
 
 
 def test_hysteresis_is_the_mean_distance_in_ln_s():
@@ -107,77 +104,105 @@ def test_a_ladder_goes_up_and_down_by_equal_steps():
 def case(at_rest, slow=0.1, fast=0.4, tau=1):
     """A Gaussian case of which the losses at rest (2, levels, runs, draws) and the lags are given."""
     rng = np.random.default_rng(5)
-    mean = at_rest.mean((-2, -1))
+    mean, levels = at_rest.mean((-2, -1)), len(S)
 
     def lag(size):
         return Branches(
             S,
-            mean[..., None] + np.array([1, -1])[:, None, None] * size + rng.normal(0, 0.01, (2, 4, RUNS)),
-            np.ones((2, 4, RUNS)),
+            mean[..., None] + np.array([1, -1])[:, None, None] * size + rng.normal(0, 0.01, (2, levels, RUNS)),
+            np.ones((2, levels, RUNS)),
         )
 
-    chains = at_rest.transpose(1, 0, 2, 3).reshape(len(S) * 2 * RUNS, DRAWS, 1)
+    chains = at_rest.transpose(1, 0, 2, 3).reshape(levels * 2 * RUNS, DRAWS, 1)
     curve = thermo.curve(thermo.Observed(np.repeat(S, 2 * RUNS), chains * tau))
-    ones = np.ones((2, 4, RUNS)) + rng.normal(0, 0.01, (2, 4, RUNS))
-    rest = Rested(S, at_rest, chains.reshape(4, 2 * RUNS, DRAWS, 1), ones, ones, curve)
+    ones = np.ones((2, levels, RUNS)) + rng.normal(0, 0.01, (2, levels, RUNS))
+    rest = Rested(S, at_rest, chains.reshape(levels, 2 * RUNS, DRAWS, 1), ones, ones, curve)
     return Case(1.0, tau, lag(slow), lag(fast), ones, rest)
 
 
-def normal_losses(seed=0, sd=0.05):
-    """Losses that fall smoothly from 2.3 to 0.5."""
-    means = np.array([2.3, 1.8, 1.0, 0.5])[:, None, None]
-    widths = sd * np.array([0.5, 1.0, 0.7, 0.2])[:, None, None]
-    return means + widths * np.random.default_rng(seed).normal(size=(2, 4, RUNS, DRAWS))
+def phase(rng, s, plateau, variance=0.01):
+    """Losses of one phase: a normal density of states, around 0 at the s where `plateau` would be the mean."""
+    return plateau - variance * (s - S.mean()) + np.sqrt(variance) * rng.normal(size=(2, RUNS, DRAWS))
 
 
-def two_phase_losses(seed=0):
-    """At the second level, paths are in either of the two phases."""
-    loss = normal_losses(seed)
-    loss[:, 1] = np.where(np.random.default_rng(seed + 1).random((2, RUNS, DRAWS)) < 0.5, 2.3, 0.5) + 0.3 * (
-        loss[:, 1] - 1.8
-    )
-    return loss
+def one_phase_losses(seed=0):
+    """Losses that fall smoothly from 2.1 to 0.9: P_s(L) ~ g(L) exp(-s L) with a normal g."""
+    rng = np.random.default_rng(seed)
+    return np.stack([phase(rng, s, 1.5, 0.02) for s in S], axis=1)
+
+
+def two_phase_losses(seed=0, jump=0.8):
+    """Two normal densities of states that weigh alike at the mean of S, which is no level."""
+    rng = np.random.default_rng(seed)
+
+    def at(s):
+        is_low = rng.random((2, RUNS, DRAWS)) < 1 / (1 + np.exp(-jump * (s - S.mean())))
+        return np.where(is_low, phase(rng, s, 1.5 - jump / 2), phase(rng, s, 1.5 + jump / 2))
+
+    return np.stack([at(s) for s in S], axis=1)
 
 
 def test_a_smooth_fall_is_a_crossover():
-    words = verdict_of(case(normal_losses()))
-    assert words.startswith("crossover; two phases would be less than 0.1 apart")
+    found = case(one_phase_losses())
+    assert verdict_of(found).startswith("crossover; two phases would be less than 0.28 apart")
+    ladders = ladders_of(found)
+    assert ladders.gap is None
+    [(s, susceptibility)] = ladders.curves
+    assert len(s) > 2 * len(S)
+    np.testing.assert_allclose(susceptibility / s, 0.02, rtol=0.25)
 
 
-def test_two_phases_are_called_coexistence():
-    assert verdict_of(case(two_phase_losses())) == "coexistence"
+def test_two_phases_are_called_coexistence_though_no_level_shows_them():
+    found = case(two_phase_losses())
+    assert max(bimodality(level) for level in np.swapaxes(found.rest.loss, 0, 1)) > 0.5
+    share_at_levels = max(variance_of(np.concatenate(level)) for level in np.swapaxes(found.rest.loss, 0, 1)) / 0.16
+    ladders = ladders_of(found)
+    assert ladders.steepest == pytest.approx(S.mean(), abs=2.0)
+    law = ladders.law_at(S.mean())
+    assert law.variance == pytest.approx(0.4**2 + 0.01, rel=0.15)
+    assert law.variance / 0.16 > 3 * share_at_levels
+    assert verdict_of(found) == "coexistence"
+
+
+def test_levels_without_losses_in_common_leave_it_open_between_them():
+    found = case(two_phase_losses(jump=2.0))
+    ladders = ladders_of(found)
+    assert (ladders.gap.low, ladders.gap.high) == (S[2], S[3])
+    assert ladders.gap.fall == pytest.approx(2.0 + 0.01 * (S[3] - S[2]), abs=0.05)
+    assert len(ladders.curves) == 2
+    assert verdict_of(found).startswith("not settled between s = 45 and 55, which have no losses in common; two phases")
+    assert "growth with tau" not in {c.name for c in claims_of([found, found], np.tile(two_points(0.5), (8, 1)))}
 
 
 def test_two_phases_that_are_close_together_are_called_so_by_their_peaks():
     """Their variance is small beside the fall; the number that says how far they can be apart covers them."""
-    loss = normal_losses()
-    rng = np.random.default_rng(3)
-    loss[:, 1] = 1.8 + np.where(rng.random((2, RUNS, DRAWS)) < 0.5, 0.15, -0.15) + rng.normal(0, 0.03, loss[:, 1].shape)
-    found = case(loss)
+    found = case(two_phase_losses(jump=0.45))
     claims = {c.name: c for c in claims_of([found], np.tile(two_points(0.5), (8, 1)))}
     assert claims["variance, tau = 1"].verdict == "confirmed"
     assert claims["one peak, tau = 1"].verdict == "refuted"
     assert verdict_of(found) == "coexistence"
+    ladders = ladders_of(found)
+    assert jump(ladders.law_at(ladders.steepest).variance) > 0.45
 
 
 def test_branches_that_differ_at_rest_leave_it_open():
-    loss = normal_losses()
+    loss = one_phase_losses()
     loss[0] += 0.1
     assert verdict_of(case(loss)) == "not settled, the branches still differ at rest"
 
 
 def test_a_loss_that_still_changes_at_rest_leaves_it_open():
     """Branches may agree because both are late."""
-    loss = normal_losses() + np.linspace(0.1, 0, DRAWS)
+    loss = one_phase_losses() + np.linspace(0.1, 0, DRAWS)
     assert verdict_of(case(loss)) == "not settled, the loss still changes at rest"
 
 
 @pytest.mark.parametrize(("growth", "verdict"), [(1.5, "drift of the weights"), (1.0, "not settled")])
 def test_weights_that_grow_under_a_flat_law_are_drift(growth, verdict):
     rng = np.random.default_rng(4)
-    weights = np.array([1.0, growth])[:, None, None] + rng.normal(0, 0.02, (2, 4, RUNS))
-    seen = Branches(S, normal_losses().mean(-1), weights)
-    virials = 0.5 + rng.normal(0, 0.02, (2, 4, RUNS))
+    weights = np.array([1.0, growth])[:, None, None] + rng.normal(0, 0.02, (2, len(S), RUNS))
+    seen = Branches(S, one_phase_losses().mean(-1), weights)
+    virials = 0.5 + rng.normal(0, 0.02, (2, len(S), RUNS))
     assert verdict_of(Case(None, 1, seen, seen, virials, None)).startswith(verdict)
 
 
@@ -210,7 +235,7 @@ def test_the_golf_hole_is_sampled_and_known(tmp_path):
     sampled = sampled_hole(tmp_path / "hole", 24, 2_000, seed=1)
     found = sampled.mean(1)
     assert abs(found.mean() - mean) < 5 * found.std(ddof=1) / np.sqrt(24)
-    spread = over_runs(lambda x: share(x, 1.0), sampled)
+    spread = share_of_jump(sampled)
     assert abs(spread.value - 4 * (second - mean**2)) < 5 * spread.error
     assert spread.value > FLAT_SHARE
     assert over_runs(bimodality, sampled).value > FLAT_BIMODALITY
@@ -226,7 +251,20 @@ def test_a_tiny_figure_is_drawn_and_drawn_again_from_its_runs(tmp_path, monkeypa
     # Two ways of two annealings for each prior and tau, and at rest each way and both together, at three levels.
     assert len(rows) == 3 * (4 * 4 + 2 * 3)
     assert {row["prior"] for row in rows} == {"1", "flat"}
-    assert (tmp_path / "runs" / "transition-own-seed-0" / "1.0-tau-2-rest").is_dir()
+    home = tmp_path / "runs" / "transition-own-seed-0"
+    assert (home / "1.0-tau-2-rest").is_dir()
+    kept = Sampling(home, TINY, 0, 1.0, 2)
+    from_file, from_runs = kept.kept(home), kept.sampled()
+    np.testing.assert_array_equal(from_file.rest.loss, from_runs.rest.loss)
+    np.testing.assert_array_equal(from_file.rest.curve.variance, from_runs.rest.curve.variance)
+    np.testing.assert_array_equal(from_file.slow.weight_rms, from_runs.slow.weight_rms)
+    np.testing.assert_array_equal(from_file.virial, from_runs.virial)
+    assert replace(kept, seed=1).kept(home) is None
+    assert replace(kept, scale=replace(TINY, rest=44)).kept(home) is None
+    file = home / "1.0-tau-2.npz"
+    file.write_bytes(file.read_bytes()[:-200])
+    with pytest.raises(tj.InputError, match="must be whole, got a damaged one"):
+        kept.kept(home)
 
 
 @pytest.mark.long
@@ -281,6 +319,21 @@ def test_what_cannot_have_an_error_or_a_slope_is_refused():
             replace(TINY, **wrong)
 
 
-def test_the_paper_scale_needs_a_gpu(tmp_path):
+def test_the_papers_scale_is_drawn_from_what_is_kept(tmp_path, monkeypatch):
+    """All branches agree at rest, and the short paths are linked from one end of the ladder to the other."""
+    monkeypatch.chdir(Path(__file__).parents[1])
+    verdicts = {}
+    for prior in (0.3, None):
+        for tau in SCALES["paper"].taus:
+            found = Sampling(tmp_path, SCALES["paper"], 0, prior, tau).kept(Path("results/transition"))
+            assert found is not None
+            verdicts[prior, tau] = verdict_of(found)
+    assert all(verdicts[None, tau].startswith("drift") for tau in SCALES["paper"].taus)
+    assert all(verdicts[0.3, tau].startswith("crossover") for tau in (1, 2, 4))
+    assert all(verdicts[0.3, tau].startswith("not settled between s") for tau in (8, 16, 32))
+
+
+def test_the_paper_scale_needs_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(tj.InputError, match="scale paper needs a GPU"):
         figure_transition(tmp_path, scale="paper")

@@ -18,28 +18,27 @@ import numpy as np
 
 from trajens.figures.claims import Measured
 from trajens.records import mean_and_error
-from trajens.thermo.curve import variance_of
 
 FLAT_BIMODALITY = 5 / 9
 FLAT_SHARE = 1 / 3
 """Of a law that is flat between the two ends: above, there are two peaks."""
 
 
-def bimodality(loss: np.ndarray) -> float:
+def bimodality(loss: np.ndarray, weight: np.ndarray | None = None) -> float:
     """Sarle's coefficient of all values together."""
-    offset = loss - loss.mean()
-    second, third, fourth = ((offset**k).mean() for k in (2, 3, 4))
+    offset = loss - np.average(loss, weights=weight)
+    second, third, fourth = (np.average(offset**k, weights=weight) for k in (2, 3, 4))
     return float((third**2 / second**3 + 1) / (fourth / second**2))
 
 
-def share(loss: np.ndarray, fall: float) -> float:
-    """Variance of l of runs (runs, draws) over that of two phases, half the `fall` from their mean."""
-    return variance_of(loss) / (fall / 2) ** 2
+def share(variance: float, fall: float) -> float:
+    """Variance of l over that of two phases, half the `fall` from their mean."""
+    return variance / (fall / 2) ** 2
 
 
-def jump(loss: np.ndarray) -> float:
+def jump(variance: float) -> float:
     """How far two phases of equal weight could be apart at most."""
-    return 2 * float(np.sqrt(variance_of(loss)))
+    return 2 * float(np.sqrt(variance))
 
 
 def over_runs(statistic: Callable[..., float], *arrays: np.ndarray) -> Measured:
@@ -65,8 +64,3 @@ def exponent(taus: np.ndarray, values: list[Measured]) -> Measured:
     # Welch's degrees of freedom, as for a difference.
     dof = together**2 / sum(p**2 / (v.dof or np.inf) for p, v in zip(parts, values, strict=True))
     return Measured(slope, float(np.sqrt(together)), float(dof))
-
-
-def steepest(s: np.ndarray, variance: np.ndarray) -> int:
-    """The level at which the loss falls most steeply with ln s, -d<L>/d ln s = s Var L."""
-    return int(np.argmax(s * variance))

@@ -7,7 +7,7 @@ flat law: drift, if weights grow on the way and the slower the way, the more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -21,25 +21,39 @@ from trajens.figures.coexistence import (
     mean,
     over_runs,
     share,
-    steepest,
 )
-from trajens.figures.resting import Rested
+from trajens.figures.steepest import Ladders, Law
 from trajens.figures.transition_case import Case
 from trajens.records import mean_and_error
 from trajens.thermo.curve import variance_of
 
 
-def at_steepest(rest: Rested) -> tuple[int, np.ndarray]:
-    """The steepest level, and L / tau of all paths there, (2 runs, draws)."""
-    level = steepest(rest.s, rest.curve.variance)
-    return level, np.concatenate(rest.loss[:, level])
+def ladders_of(case: Case) -> Ladders:
+    """Losses of paths at rest, both branches together."""
+    assert case.rest is not None
+    # From (2, levels, runs, draws) to (2 runs, levels, draws).
+    return Ladders(case.rest.s, np.concatenate(np.swapaxes(case.rest.loss, 1, 2)), case.tau)
 
 
-def share_of_fall(rest: Rested) -> Measured:
-    """`share` at the steepest level, with the fall between the ends of the ladder."""
-    level, _ = at_steepest(rest)
-    ends = (np.concatenate(rest.loss[:, k]) for k in (level, 0, -1))
-    return over_runs(lambda here, high, low: share(here, high.mean() - low.mean()), *ends)
+def fall_of(loss: np.ndarray) -> float:
+    """Of the mean of losses (runs, levels, draws) from one end of the ladder to the other."""
+    return float(loss[:, 0].mean() - loss[:, -1].mean())
+
+
+def at_steepest(ladders: Ladders, statistic: Callable[[Law, float], float]) -> Measured:
+    """A number made of the law at the steepest point and of the fall, with its error over runs."""
+    s = ladders.steepest
+    return over_runs(lambda loss: statistic(ladders.law_at(s, loss), fall_of(loss)), ladders.loss)
+
+
+def share_of_fall(law: Law, fall: float) -> float:
+    """`share` of a law."""
+    return share(law.variance, fall)
+
+
+def share_of_jump(hole: np.ndarray) -> Measured:
+    """The same of losses (runs, draws) that jump between 1 and 0."""
+    return over_runs(lambda loss: share(variance_of(loss), 1.0), hole)
 
 
 def hysteresis(s: np.ndarray, loss: np.ndarray) -> np.ndarray:
@@ -53,14 +67,18 @@ def claims_of(cases: list[Case], hole: np.ndarray) -> Iterator[Claim]:
     text = "a loss with two phases is found to have two peaks (bimodality)"
     yield _claim("two phases: peaks", text, over_runs(bimodality, hole), ">", FLAT_BIMODALITY)
     text = "and a variance of that size (share of the jump from 1 to 0)"
-    yield _claim("two phases: variance", text, over_runs(lambda loss: share(loss, 1.0), hole), ">", FLAT_SHARE)
+    yield _claim(
+        "two phases: variance", text, over_runs(lambda loss: share(variance_of(loss), 1.0), hole), ">", FLAT_SHARE
+    )
     for case in cases:
         yield from _of_flat(case) if case.is_flat else _of_rest(case)
-    rests = [case for case in cases if case.rest is not None]
-    if len(rests) > 1:
-        variances = [over_runs(variance_of, at_steepest(c.rest)[1]) for c in rests if c.rest is not None]
+    whole = {case.tau: ladders_of(case) for case in cases if case.rest is not None}
+    # A peak in a gap would be missed.
+    whole = {tau: ladders for tau, ladders in whole.items() if ladders.gap is None}
+    if len(whole) > 1:
+        variances = [at_steepest(ladders, lambda law, _: law.variance) for ladders in whole.values()]
         text = "Gaussian: Var(L / tau) at the steepest point falls with tau (exponent; 0: two phases, -1: many parts)"
-        yield _claim("growth with tau", text, exponent(np.array([c.tau for c in rests]), variances), "<", 0.0)
+        yield _claim("growth with tau", text, exponent(np.array(list(whole)), variances), "<", 0.0)
 
 
 def _claim(name: str, text: str, number: Measured, relation: str, reference: float) -> Claim:
@@ -71,8 +89,8 @@ def _of_rest(case: Case) -> Iterator[Claim]:
     """Claims with a Gaussian law."""
     rest, tau = case.rest, case.tau
     assert rest is not None
-    level, here = at_steepest(rest)
-    at = f"tau = {tau}, s = {rest.s[level]:.4g}"
+    ladders = ladders_of(case)
+    at = f"tau = {tau}, s = {ladders.steepest:.4g}"
     text = f"Gaussian, tau = {tau}: at rest both branches agree (mean difference of their losses)"
     # At rest the two branches are chains of their own.
     up, down = (hysteresis(rest.s, way[None].repeat(2, 0) * [[[1]], [[0]]]) for way in rest.loss.mean(-1))
@@ -85,12 +103,15 @@ def _of_rest(case: Case) -> Iterator[Claim]:
     yield _claim(f"slower, tau = {tau}", text, _apart(*loops), ">", 0.0)
     text = f"Gaussian, tau = {tau}: the hysteresis of the annealing goes away at rest (slow - at rest)"
     yield _claim(f"lag, tau = {tau}", text, _apart(loops[1], up - down), ">", 0.0)
-    text = f"Gaussian, {at}: the virial of paths at rest is that of equilibrium"
+    level = int(np.argmin(np.abs(rest.s - ladders.steepest)))
+    text = f"Gaussian, tau = {tau}, s = {rest.s[level]:.4g}: the virial of paths at rest is that of equilibrium"
     yield _claim(f"virial, tau = {tau}", text, mean(rest.virial[:, level].ravel()), "=", 1.0)
     text = f"Gaussian, {at}: the loss has one peak (bimodality; 1 for two phases, 1/3 for a normal law)"
-    yield _claim(f"one peak, tau = {tau}", text, over_runs(bimodality, here), "<", FLAT_BIMODALITY)
+    yield _claim(
+        f"one peak, tau = {tau}", text, at_steepest(ladders, lambda law, _: bimodality(*law)), "<", FLAT_BIMODALITY
+    )
     text = f"Gaussian, {at}: its variance is not that of two phases (share of the fall; 1 for two phases)"
-    yield _claim(f"variance, tau = {tau}", text, share_of_fall(rest), "<", FLAT_SHARE)
+    yield _claim(f"variance, tau = {tau}", text, at_steepest(ladders, share_of_fall), "<", FLAT_SHARE)
 
 
 def _apart(a: np.ndarray, b: np.ndarray) -> Measured:
@@ -120,14 +141,19 @@ def verdict_of(case: Case) -> str:
     if case.is_flat:
         is_drift = verdicts["weights grow"] == "confirmed"
         return "drift of the weights, no equilibrium to have phases in" if is_drift else "not settled"
-    assert case.rest is not None
-    largest = jump(at_steepest(case.rest)[1])
+    ladders = ladders_of(case)
+    largest, gap = jump(ladders.law_at(ladders.steepest).variance), ladders.gap
     if verdicts["branches agree"] != "consistent":
         return "not settled, the branches still differ at rest"
     if verdicts["loss stays"] != "consistent":
         return "not settled, the loss still changes at rest"
     if "refuted" in (verdicts["one peak"], verdicts["variance"]):
         return "coexistence"
+    if gap is not None and gap.fall > largest:
+        return (
+            f"not settled between s = {gap.low:.4g} and {gap.high:.4g}, which have no losses in common; two phases "
+            f"would be less than {gap.fall:.2g} apart"
+        )
     if verdicts["variance"] != "confirmed":
         return "undecided"
     words = f"crossover; two phases would be less than {largest:.2g} apart"

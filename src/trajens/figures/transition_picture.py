@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from trajens.figures import style
-from trajens.figures.coexistence import FLAT_SHARE, over_runs, share
+from trajens.figures.coexistence import FLAT_SHARE
 from trajens.figures.transition_case import Case
-from trajens.figures.transition_claims import at_steepest, hysteresis, share_of_fall
+from trajens.figures.transition_claims import at_steepest, fall_of, hysteresis, ladders_of, share_of_fall, share_of_jump
 from trajens.records import mean_and_error
 
 _GUESSING = np.log(10)
@@ -58,7 +58,8 @@ def _draw_losses(axes: Any, cases: list[Case], title: str) -> None:
     lines = {"color": "black", "marker": ""}
     ways = [lines | {"label": "up", "linestyle": "-"}, lines | {"label": "down", "linestyle": "--"}]
     taus = [style.look(i) | {"label": rf"$\tau = {case.tau}$", "linestyle": ""} for i, case in enumerate(cases)]
-    style.legend(axes, [*taus, *ways], "lower left" if cases[0].rest is not None else "center left", 2)
+    if cases[0].rest is not None:
+        style.legend(axes, [*taus, *ways], "lower left", 2)
 
 
 def _draw_weights(axes: Any, proper: list[Case], flat: list[Case]) -> None:
@@ -78,7 +79,7 @@ def _draw_weights(axes: Any, proper: list[Case], flat: list[Case]) -> None:
 
 
 def _draw_susceptibility(axes: Any, cases: list[Case]) -> None:
-    """The susceptibility s Var L / tau against s tau, and the slope of the loss that it is."""
+    """The susceptibility s Var L / tau against s tau: of the draws at a level, and of all draws at any s."""
     for i, case in enumerate(cases):
         assert case.rest is not None
         curve, look = case.rest.curve, style.look(i)
@@ -87,9 +88,8 @@ def _draw_susceptibility(axes: Any, cases: list[Case]) -> None:
         values, errors = factor * curve.variance, factor * curve.variance_stderr
         label = rf"$\tau = {case.tau}$"
         axes.errorbar(place, values, errors, linestyle="", markerfacecolor="white", label=label, **look)
-        logarithm = np.log(place)
-        between = np.exp((logarithm[1:] + logarithm[:-1]) / 2)
-        axes.plot(between, -np.diff(curve.loss) / np.diff(logarithm), "-", color=look["color"], linewidth=0.7)
+        for s, susceptibility in ladders_of(case).curves:
+            axes.plot(s * case.tau, susceptibility, "-", color=look["color"], linewidth=0.7)
     axes.set(xscale="log", xlabel=r"$s\tau$", ylabel=r"$s\,\mathrm{Var}\,L/\tau$", ylim=(0, None))
     style.plain_logarithm(axes.xaxis)
     axes.legend(loc="best")
@@ -99,33 +99,38 @@ def _draw_laws(axes: Any, cases: list[Case], hole: np.ndarray) -> None:
     """The loss of paths at the steepest point, in units of half the fall: two phases would have peaks at -1 and 1."""
     edges = np.linspace(-1.5, 1.5, 41)
     for i, case in enumerate(cases):
-        assert case.rest is not None
-        _, here = at_steepest(case.rest)
-        fall = case.rest.curve.loss[0] - case.rest.curve.loss[-1]
-        _stairs(axes, (here - here.mean()) / (fall / 2), edges, style.look(i)["color"], rf"$\tau = {case.tau}$")
-    _stairs(axes, (hole - 0.5) * 2, edges, "grey", "two phases")
+        ladders = ladders_of(case)
+        law = ladders.law_at(ladders.steepest)
+        place = (law.loss - law.weight @ law.loss) / (fall_of(ladders.loss) / 2)
+        _stairs(axes, place, law.weight, edges, style.look(i)["color"], rf"$\tau = {case.tau}$")
+    _stairs(axes, (hole - 0.5).ravel() * 2, None, edges, "grey", "two phases")
     axes.set(xlabel=r"$(L/\tau - \langle L\rangle/\tau)\,/\,$half the fall", ylabel="density", xlim=(-1.5, 1.5))
     axes.legend(loc="upper left")
 
 
-def _stairs(axes: Any, values: np.ndarray, edges: np.ndarray, colour: str, label: str) -> None:
-    density, _ = np.histogram(values, edges, density=True)
+def _stairs(
+    axes: Any, values: np.ndarray, weights: np.ndarray | None, edges: np.ndarray, colour: str, label: str
+) -> None:
+    density, _ = np.histogram(values, edges, weights=weights, density=True)
     axes.stairs(density, edges, color=colour, label=label)
 
 
 def _draw_growth(axes: Any, cases: list[Case], hole: np.ndarray) -> None:
     """Share of the fall, and hysteresis over the fall, against tau."""
     taus = [case.tau for case in cases]
-    shares = [share_of_fall(case.rest) for case in cases if case.rest is not None]
-    of_hole = over_runs(lambda loss: share(loss, 1.0), hole)
+    shares = [at_steepest(ladders_of(case), share_of_fall) for case in cases]
+    of_hole = share_of_jump(hole)
     _points(axes, taus, [v.value for v in shares], [v.error for v in shares], 0, r"$\mathrm{Var}$ at rest")
     axes.errorbar([1], [of_hole.value], [of_hole.error], color="grey", marker="*", label="two phases")
+    bounds = [(case.tau, gap.fall / fall_of(ladders_of(case).loss)) for case in cases if (gap := ladders_of(case).gap)]
+    if bounds:
+        place, height = np.transpose(bounds)
+        axes.plot(place, height**2, linestyle="", marker="v", color="black", label="at most, between levels")
     for i, (name, chosen) in enumerate((("slow", "slow"), ("fast", "fast")), 1):
         areas = []
         for case in cases:
             seen = getattr(case, chosen)
-            assert case.rest is not None
-            fall = case.rest.curve.loss[0] - case.rest.curve.loss[-1]
+            fall = fall_of(ladders_of(case).loss)
             areas.append(mean_and_error(hysteresis(seen.s, seen.loss) / fall))
         _points(axes, taus, [a for a, _ in areas], [e for _, e in areas], i, f"hysteresis, {name}")
     axes.axhline(1, color="grey", linewidth=0.5)
