@@ -135,9 +135,10 @@ def _draw_growth(axes: Any, cases: list[Case], hole: np.ndarray) -> None:
         _points(axes, taus, [a for a, _ in areas], [e for _, e in areas], i, f"hysteresis, {name}")
     axes.axhline(1, color="grey", linewidth=0.5)
     axes.axhline(FLAT_SHARE, color="grey", linewidth=0.5, linestyle=":")
-    axes.set(xscale="log", yscale="log", xlabel=r"$\tau$", ylabel="share of the fall")
+    # Room below the points for what they are.
+    axes.set(xscale="log", yscale="log", xlabel=r"$\tau$", ylabel="share of the fall", ylim=(1.5e-3, 2))
     style.plain_logarithm(axes.xaxis)
-    axes.legend(loc="best")
+    axes.legend(loc="lower center")
 
 
 def _points(axes: Any, x: Any, y: Any, errors: Any, i: int, label: str) -> None:

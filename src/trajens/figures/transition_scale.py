@@ -53,7 +53,7 @@ _STRENGTHS = (15.0, 25.0, 40.0, 55.0, 75.0, 110.0)
 SCALES = {
     "quick": Scale(Digits(64, 4, 3, sigma=0.3, prior=1.0), (1, 2, 4), (15.0, 25.0, 40.0, 60.0, 85.0), 6, 160, 8_000),
     "laptop": Scale(
-        Digits(256, 28, 0, sigma=0.05, prior=0.3), (1, 2), _STRENGTHS[:-1], 6, 160, 12_000, is_in_results=True
+        Digits(256, 28, 0, sigma=0.05, prior=0.3), (1,), _STRENGTHS[:-1], 6, 160, 12_000, is_in_results=True
     ),
     "paper": Scale(
         Digits(60_000, 28, 0, sigma=0.05, prior=0.3),
