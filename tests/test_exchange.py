@@ -91,16 +91,16 @@ def test_equal_parts_of_the_barrier_make_new_levels():
 
 def test_round_trips_are_counted_from_the_lowest_s_to_the_highest_and_back():
     ladder = Ladder.of(np.array([1.0, 2.0, 3.0]))
-    replicas, always = first_replicas(3, tj.Metropolis()), np.array([True])
+    replicas, always = first_replicas(3, tj.Metropolis(), counts_steps=True), np.array([True])
     trips = []
     for number in range(12):
         lower, upper = ladder.pairs(number)
-        replicas = replicas.after(ladder, lower, upper, always, np.array([10]))
+        replicas = replicas.after(ladder, lower, upper, always, np.array([10]), np.array([7]))
         trips.append(replicas.trips.sum())
     # With all exchanges accepted, a path goes up in two, waits for one at the end, and comes down in two.
     assert trips[-1] == 3
     assert replicas.tried.tolist() == [6, 6, 0]
-    assert replicas.evaluations.sum() == 120
+    assert (replicas.evaluations.sum(), replicas.steps.sum()) == (120, 84)
     assert sorted(replicas.at) == [0, 1, 2]
 
 
@@ -111,7 +111,7 @@ def test_chains_take_the_paths_they_exchange():
 
 def test_records_are_by_s_and_tell_of_exchanges(whole):
     records = whole.records
-    assert set(EXCHANGE) <= set(records)
+    assert set(EXCHANGE) - {"steps_exchanged"} <= set(records)
     np.testing.assert_array_equal(np.sort(records["replica"][:, -1].reshape(4, 3)), np.arange(12).reshape(4, 3))
     assert np.isnan(records["swap_acceptance"][2::3]).all()
     assert (records["swap_acceptance"][1::3, -1] > 0).any()

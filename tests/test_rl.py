@@ -16,6 +16,7 @@ from tests.test_cli import call
 from trajens import rl
 from trajens.errors import InputError
 from trajens.experiments import resolve
+from trajens.sampling.devices import Sampler
 from trajens.sampling.marks import planned
 from trajens.verdict import _RECORDS
 
@@ -280,17 +281,18 @@ TARGET = tj.Target(PROBLEM, tau=3, sigma=0.5, s=8.0, prior=1.0)
 SETTINGS = {"chains": 2, "burn_in": 40, "records": 5, "acceptance": tj.Penalty(4), "progress": False}
 
 
+@dataclass(frozen=True)
+class Even(Walk):
+    """Always three steps."""
+
+    max_steps: int = 3
+
+    def step(self, key, state, action):
+        return *super().step(key, state, action)[:3], jnp.bool_(False)
+
+
 @pytest.mark.slow
 def test_steps_are_counted_where_they_are_taken(monkeypatch):
-    @dataclass(frozen=True)
-    class Even(Walk):
-        """Always three steps."""
-
-        max_steps: int = 3
-
-        def step(self, key, state, action):
-            return *super().step(key, state, action)[:3], jnp.bool_(False)
-
     monkeypatch.setattr("trajens.sampling.auditing._LEAST", 1)
     monkeypatch.setattr("trajens.sampling.auditing._FEW", 16)
     monkeypatch.setattr("trajens.sampling.auditing.PROPOSALS", 2)
@@ -306,6 +308,26 @@ def test_steps_are_counted_where_they_are_taken(monkeypatch):
     assert (found["steps_audited"] == 2 * 3 * found["data_audited"]).all()
     assert found["data_audited"].max() > 0
     assert run.summary()["steps_used"] == found["steps_used"][:, -1].sum()
+
+
+@pytest.mark.slow
+def test_steps_of_exchanges_are_counted_too(monkeypatch):
+    monkeypatch.setattr("trajens.sampling.exchanging._LEAST", 1)
+    monkeypatch.setattr("trajens.sampling.exchanging.SHARE_AT_MOST", 1e9)
+    problem = rl.problem(Even(), tj.models.linear(2, 2), max_batch=32)
+    target = tj.Target(problem, 3, 0.5, np.array([4.0, 8.0, 4.0, 8.0]), 1.0)
+    looks: list[int] = []
+    look = Sampler.look_at_exchanges
+    monkeypatch.setattr(Sampler, "look_at_exchanges", lambda *given: looks.append(given[-1]) or look(*given))
+    run = tj.sample(
+        target, 240, **{**SETTINGS, "burn_in": 120, "chains": 4, "exchange": tj.Exchange(every=2, space=False)}
+    )
+    found = run.records
+    # Both paths of every example, and what plans have looked at.
+    assert found["steps_exchanged"][:, -1].sum() == 2 * 3 * found["data_exchanged"][:, -1].sum()
+    assert found["steps_exchanged"][:, -1].sum() > 0
+    assert looks
+    assert run.summary()["steps_exchanged"] == found["steps_exchanged"][:, -1].sum()
 
 
 def test_steps_of_many_words_are_whole_numbers():

@@ -112,7 +112,7 @@ def _exchanged(records: Records, is_after: np.ndarray) -> dict[str, Any]:
     return {
         "swap_acceptance": float(rates[is_known].mean()) if is_known.any() else float("nan"),
         "round_trips": int(records["round_trips"][:, -1].sum()),
-        "data_exchanged": int(records["data_exchanged"][:, -1].sum()),
+        **{name: int(records[name][:, -1].sum()) for name in ("data_exchanged", "steps_exchanged") if name in records},
     }
 
 

@@ -331,7 +331,8 @@ def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run
     like = single(state_like)(settings.program(target), settings.chains, target.problem.dim)
     exchange, replicas = settings.exchange, None
     if isinstance(exchange, Exchange):
-        replicas = first_replicas(settings.chains, exchange.test(settings.program(target)))
+        program = settings.program(target)
+        replicas = first_replicas(settings.chains, exchange.test(program), program.counts_steps)
     found = directory.restore(like, lambda: identity_of(target, settings), witness_of(target.problem), replicas)
     return None if found is None else Run(target, settings, *found, None, directory)
 

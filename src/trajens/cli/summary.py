@@ -108,6 +108,8 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
         add("exchanges with the next s, accepted", lambda g: _rate(g["swap_acceptance"]))
         add("round trips of paths that began here", lambda g: f"{g['round_trips']:,}")
         add("data to exchange", lambda g: f"{g['data_exchanged']:,}")
+    if "steps_exchanged" in groups[0]:
+        add("steps to exchange", lambda g: f"{g['steps_exchanged']:,}")
     add("weight RMS", lambda g: f"{g['weight_rms']:.3g}")
     add("reasons for decisions", lambda g: "\n".join(f"{name} {n:,}" for name, n in g["reasons"].items() if n))
     add("epochs, burn-in", lambda g: f"{g['epochs']:,}, {g['burn_in']:,}")

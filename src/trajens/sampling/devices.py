@@ -192,10 +192,10 @@ class Sampler:
         return here
 
     @single
-    def look_at_exchanges(self, paths: Any, key: Key, epoch: int, examples: int) -> np.ndarray:
-        """Differences of path losses (pairs, examples) of `paths` (pairs, 2, tau, dim); nothing is changed."""
+    def look_at_exchanges(self, paths: Any, key: Key, epoch: int, examples: int) -> tuple[np.ndarray, np.ndarray]:
+        """Differences of path losses (pairs, examples) of `paths` (pairs, 2, tau, dim), and steps; changes nothing."""
         found = _look_at_exchanges(self.program, self._mesh, self._inputs, paths, key, np.int32(epoch), examples)
-        return np.asarray(found)
+        return np.asarray(found[0]), np.asarray(found[1], np.int64)
 
     def with_paths(self, state: State, paths: np.ndarray) -> State:
         """A state with other paths, (chains, tau, dim)."""
@@ -288,9 +288,9 @@ def _decide_exchanges(
 @partial(jax.jit, static_argnums=(0, 1, 6))
 def _look_at_exchanges(
     program: Program, mesh: Mesh, inputs: Inputs, paths: jax.Array, key: Key, epoch: jax.Array, examples: int
-) -> jax.Array:
+) -> tuple[jax.Array, jax.Array]:
     own = fold_in(fold_in(key, jnp.broadcast_to(epoch, (len(paths),))), jnp.arange(len(paths)))
-    found: jax.Array = _on_every_device(mesh, partial(look, program, examples))(inputs, paths, own)
+    found: tuple[jax.Array, jax.Array] = _on_every_device(mesh, partial(look, program, examples))(inputs, paths, own)
     return found
 
 

@@ -39,7 +39,8 @@ class Exchanger:
 
     def begin(self) -> Replicas:
         """Before the first exchange."""
-        return first_replicas(self._sampler.settings.chains, self.test)
+        sampler = self._sampler
+        return first_replicas(sampler.settings.chains, self.test, sampler.program.counts_steps)
 
     def following(self, epoch: int) -> int:
         """The epoch of the first exchange after this one."""
@@ -63,7 +64,8 @@ class Exchanger:
         if decided.is_accepted.any():
             source = exchanged(len(paths), lower, upper, decided.is_accepted)
             state = self._sampler.with_paths(state, paths[source])
-        return state, replicas.after(self._ladder, lower, upper, decided.is_accepted, evaluations)
+        took = decided.steps.astype(np.int64)
+        return state, replicas.after(self._ladder, lower, upper, decided.is_accepted, evaluations, took)
 
     @single
     def planned(self, state: State, replicas: Replicas, epoch: int, tolerance: float | None, used: float) -> Replicas:
@@ -83,7 +85,8 @@ class Exchanger:
         cost = len(lower) * examples * paths.shape[1]
         if len(lower) < _LEAST or cost > SHARE_AT_MOST * used * chains:
             return replicas
-        found = self._sampler.look_at_exchanges(_paired(paths, lower, upper), self._key(state, lower), epoch, examples)
+        asked = _paired(paths, lower, upper), self._key(state, lower)
+        found, steps = self._sampler.look_at_exchanges(*asked, epoch, examples)
         is_sound = np.isfinite(found).all(1)
         pick = lambda leaf: np.asarray(leaf)[is_sound]  # noqa: E731
         zero = np.zeros(int(is_sound.sum()), np.float32)
@@ -93,7 +96,12 @@ class Exchanger:
         changed = self.test.plan_within(chunk, jax.tree.map(pick, entries), looked, tolerance, rng)
         for name, value in changed.items():
             getattr(memory, name)[:] = value
-        return replicas._replace(memory=memory, evaluations=replicas.evaluations + cost // chains)
+        replicas = replicas._replace(memory=memory, evaluations=replicas.evaluations + cost // chains)
+        if replicas.steps is None:
+            return replicas
+        taken = replicas.steps.copy()
+        np.add.at(taken, lower, steps)
+        return replicas._replace(steps=taken)
 
     def spaced(self, replicas: Replicas, adapted: Adapted) -> tuple[Replicas, Adapted]:
         """Levels moved so that neighbours exchange equally often, as far as that is known."""

@@ -33,6 +33,8 @@ class Replicas(NamedTuple):
         Examples times models, for the exchanges of every chain with that of the next s.
     memory : pytree of (chains, 1, 1)
         What the test remembers of them.
+    steps : whole numbers, or None
+        Those of their losses, where these count steps.
     """
 
     at: np.ndarray
@@ -44,9 +46,16 @@ class Replicas(NamedTuple):
     swapped_here: np.ndarray
     evaluations: np.ndarray
     memory: Any
+    steps: np.ndarray | None
 
     def after(
-        self, ladder: Ladder, lower: np.ndarray, upper: np.ndarray, is_accepted: np.ndarray, evaluations: np.ndarray
+        self,
+        ladder: Ladder,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        is_accepted: np.ndarray,
+        evaluations: np.ndarray,
+        steps: np.ndarray,
     ) -> Replicas:
         """After an exchange between the chains `lower` and `upper`, where it `is_accepted`."""
 
@@ -69,13 +78,15 @@ class Replicas(NamedTuple):
             tried_here=plus(self.tried_here, 1),
             swapped_here=plus(self.swapped_here, is_accepted),
             evaluations=plus(self.evaluations, evaluations),
+            steps=None if self.steps is None else plus(self.steps, steps),
         )
 
     @property
     def columns(self) -> Records:
         """Of a record, (chains,)."""
         rate = np.where(self.tried > 0, self.swapped / np.maximum(self.tried, 1), np.nan)
-        return dict(zip(EXCHANGE, (rate, self.trips, self.at, self.evaluations), strict=True))
+        found = rate, self.trips, self.at, self.evaluations, self.steps
+        return {name: column for name, column in zip(EXCHANGE, found, strict=True) if column is not None}
 
     def from_now(self) -> Replicas:
         """The same after a record: what is counted since it begins with 0."""
@@ -99,21 +110,21 @@ class Replicas(NamedTuple):
         return self._replace(tried_here=zero, swapped_here=zero)
 
 
-EXCHANGE = ("swap_acceptance", "round_trips", "replica", "data_exchanged")
+EXCHANGE = ("swap_acceptance", "round_trips", "replica", "data_exchanged", "steps_exchanged")
 """Columns of runs that exchange paths: since the record before, part of the exchanges with the next s that were
 accepted; round trips so far of the path that began in a chain; the path that is in it; and examples times models so
-far, for exchanges with the next s."""
+far, for exchanges with the next s, and their steps, where losses count some."""
 
 _FEWEST = 20
 """Exchanges of every pair before their rate says something."""
 
 
-def first_replicas(chains: int, test: AcceptanceTest) -> Replicas:
-    """Before the first exchange."""
+def first_replicas(chains: int, test: AcceptanceTest, counts_steps: bool) -> Replicas:
+    """Before the first exchange; the losses may count steps."""
     zero = np.zeros(chains, np.int64)
     one = test.init(1, 1)
     memory = jax.tree.map(lambda leaf: np.broadcast_to(np.asarray(leaf), (chains, *leaf.shape)).copy(), one)
-    return Replicas(np.arange(chains), zero, zero, zero, zero, zero, zero, zero, memory)
+    return Replicas(np.arange(chains), zero, zero, zero, zero, zero, zero, zero, memory, zero if counts_steps else None)
 
 
 def exchanged(chains: int, lower: np.ndarray, upper: np.ndarray, is_accepted: np.ndarray) -> np.ndarray:

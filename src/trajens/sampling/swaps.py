@@ -36,11 +36,12 @@ class Asked(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """Of every pair: whether paths are exchanged, examples read, and what the test has learnt."""
+    """Of every pair: whether paths are exchanged, examples read, what the test has learnt, and steps of the losses."""
 
     is_accepted: Any
     seen: Any
     entries: Any
+    steps: Any
 
 
 def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: Asked) -> Decided:
@@ -53,11 +54,11 @@ def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: Asked)
         zero = jnp.zeros_like(s)
         return Evidence(lanes.moments, s, zero, population.size, lanes.past, lanes.stage, population.limit)
 
-    def take(carried: tuple[Lanes, jax.Array, jax.Array]) -> tuple[Lanes, jax.Array, jax.Array]:
-        lanes, is_decided, is_accepted = carried
+    def take(carried: tuple[Lanes, jax.Array, jax.Array, jax.Array]) -> tuple[Lanes, jax.Array, jax.Array, jax.Array]:
+        lanes, is_decided, is_accepted, steps = carried
         positions = lanes.seen[:, 0, None] + jnp.arange(m)
         members = population.at(positions) if test.takes_all_data else population.draw(order, positions)
-        found = _differences(program, inputs, asked.paths, members, ~is_decided)
+        found, more = _differences(program, inputs, asked.paths, members, ~is_decided)
         is_valid = (positions < population.most)[:, None]
         # As losses of a current model without any: only differences are looked at, and sums over t would cancel.
         chunk = jnp.stack([jnp.zeros_like(found), found], axis=1)[:, None]
@@ -68,40 +69,42 @@ def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: Asked)
         grown = jax.tree.map(lambda new, old: jnp.where(lift(is_decided, new), old, new), grown.after(lifted), lanes)
         is_sound = jnp.isfinite(grown.moments.mean[:, 0])
         is_taken = verdict.is_decided & ~is_decided
-        return grown, is_decided | verdict.is_decided, is_accepted | (is_taken & verdict.is_accepted & is_sound)
+        is_accepted |= is_taken & verdict.is_accepted & is_sound
+        return grown, is_decided | verdict.is_decided, is_accepted, steps + more
 
     no = jnp.zeros(count, bool)
-    begin = idle_lanes(count, 1, 0, test.num_stages), no, no
-    lanes, _, is_accepted = jax.lax.while_loop(lambda carried: ~carried[1].all(), take, begin)
+    begin = idle_lanes(count, 1, 0, test.num_stages), no, no, jnp.zeros(count, jnp.uint32)
+    lanes, _, is_accepted, steps = jax.lax.while_loop(lambda carried: ~carried[1].all(), take, begin)
     own = _of_pairs(lanes)
     learnt = jax.vmap(lambda lanes, s, entry: test.learn(entry, evidence_of(lanes, s)))(own, asked.s, asked.entries)
     is_sound = jnp.isfinite(own.moments.variance)
     entries = jax.tree.map(lambda new, old: jnp.where(is_sound, new, old), learnt, asked.entries)
-    return Decided(is_accepted, own.seen, entries)
+    return Decided(is_accepted, own.seen, entries, steps)
 
 
-def look(program: Program, examples: int, inputs: Inputs, paths: jax.Array, key: Key) -> jax.Array:
-    """Differences of path losses (pairs, examples) on examples drawn afresh for every pair, in a random order."""
+def look(program: Program, examples: int, inputs: Inputs, paths: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
+    """Differences of path losses (pairs, examples) on examples drawn afresh for every pair, and the steps of pairs."""
     order, m = _order(key), min(CHUNK, examples)
 
-    def part(start: jax.Array) -> jax.Array:
+    def part(start: jax.Array) -> tuple[jax.Array, jax.Array]:
         positions = jnp.broadcast_to(start + jnp.arange(m), (len(paths), m))
         members = program.population.draw(order, positions)
         return _differences(program, inputs, paths, members, jnp.ones(len(paths), bool))
 
-    found = jax.lax.map(part, jnp.arange(0, examples, m))
-    return jnp.moveaxis(found, 0, 1).reshape(len(paths), -1)[:, :examples]
+    found, steps = jax.lax.map(part, jnp.arange(0, examples, m))
+    return jnp.moveaxis(found, 0, 1).reshape(len(paths), -1)[:, :examples], steps.sum(0, dtype=jnp.uint32)
 
 
 def _differences(
     program: Program, inputs: Inputs, paths: jax.Array, members: jax.Array, is_active: jax.Array
-) -> jax.Array:
-    """d_n (pairs, m) on the members of every pair."""
+) -> tuple[jax.Array, jax.Array]:
+    """d_n (pairs, m) on the members of every pair, and the steps (pairs,) that its losses took."""
     count, _, tau, dim = paths.shape
     pairs = jnp.moveaxis(paths, 1, 2).reshape(-1, 2, dim)
     each = lambda leaf: jnp.repeat(leaf, tau, axis=0)  # noqa: E731
-    losses, _ = inputs.losses(program.loss, pairs, each(members), each(is_active))
-    return (losses[:, 1] - losses[:, 0]).reshape(count, tau, -1).sum(1)
+    losses, steps = inputs.losses(program.loss, pairs, each(members), each(is_active))
+    of_pairs = jnp.where(is_active, steps.reshape(count, tau).sum(1, dtype=jnp.uint32), 0)
+    return (losses[:, 1] - losses[:, 0]).reshape(count, tau, -1).sum(1), of_pairs
 
 
 def _order(key: Key) -> Key:
