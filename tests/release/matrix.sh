@@ -3,7 +3,7 @@
 # Usage: tests/release/matrix.sh "PYTHON .." "JAX .." [ARGUMENT OF PYTEST ..]
 #   tests/release/matrix.sh "python3.11 python3.13" "0.10 0.12" tests/test_kernels.py
 # Without arguments of pytest it is what `make test` runs, but for its checks of style. Environments and logs are kept
-# below $MATRIX, by default build/matrix. With uv on the path it installs faster.
+# below $MATRIX, by default build/matrix. $JOBS tests run at once. With uv on the path it installs faster.
 set -u
 pythons=$1
 jaxes=$2
@@ -48,7 +48,7 @@ for python in $pythons; do
     without=""
     install ".[rl]" || without=", without gymnax"
     exact=$("$pair/bin/python" -c 'import jax; print(jax.__version__)')
-    "$pair/bin/python" -m pytest -p no:cacheprovider \
+    "$pair/bin/python" -m pytest -p no:cacheprovider -n "${JOBS:-2}" --dist worksteal \
       -m "not slow and not long and not browser and not cluster" "$@" >"$pair/tests.log" 2>&1 || {
       failed=1
       tail -n 200 "$pair/tests.log"
