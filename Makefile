@@ -72,7 +72,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 JAXES ?= 0.10 0.11 0.12
 TESTS ?= -n $(JOBS) --dist worksteal
 matrix:
-	tests/release/matrix.sh "$(PYTHONS)" "$(JAXES)" $(TESTS)
+	JOBS=$(JOBS) tests/release/matrix.sh "$(PYTHONS)" "$(JAXES)" $(TESTS)
 
 # The kernel under the address and undefined-behaviour sanitizers, on the kernel's own tests.
 sanitize: install
