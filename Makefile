@@ -70,7 +70,7 @@ $(VENV)/.build: $(VENV)/.installed
 #   make matrix PYTHONS=python3.13 JAXES=0.12 TESTS='tests/test_kernels.py tests/test_sampler_core.py'
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 JAXES ?= 0.10 0.11 0.12
-TESTS ?= -n $(JOBS) --dist worksteal
+TESTS ?=
 matrix:
 	JOBS=$(JOBS) tests/release/matrix.sh "$(PYTHONS)" "$(JAXES)" $(TESTS)
 
