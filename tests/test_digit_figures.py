@@ -254,7 +254,9 @@ def test_the_runs_of_the_paper_are_found_below_the_current_folder(tmp_path, monk
 
 def test_the_scale_of_the_paper_is_refused_without_its_runs_and_without_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(digits, "found_results", lambda name: None)
-    match = "needs a GPU, or for figures 3 and 4 the runs in results/mnist below the current folder"
+    match = (
+        "needs a GPU, or what was sampled for figures 3, 4 and transition in the folder results below the current one"
+    )
     with pytest.raises(tj.InputError, match=match):
         figure_3(tmp_path, scale="paper")
 
