@@ -3,7 +3,7 @@
     nvidia-cuda-mps-control -d
     python benchmarks/transition.py /tmp/transition results/transition
 
-Every case is a process of its own, and the fast annealing of every Gaussian one another, with a share of the
+Cases go on at the same time, with a process for each of their two annealings and one for the rest, and a share of the
 multiprocessors each: short paths leave most of a GPU idle, and wait behind the kernels of long ones without shares.
 Runs go to the first folder, which is large, and go on where they were if it is done again; what pictures and claims
 are made of goes to the second, a file a case, from which ``trajens figure transition --scale paper`` draws.
@@ -17,12 +17,13 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from trajens.figures.transition_case import Sampling
+from trajens.figures.transition_case import SPEEDS, Sampling
 from trajens.figures.transition_scale import SCALES
 
-# Percent of the multiprocessors by tau, and gigabytes of memory.
+# Percent of the multiprocessors by tau, and gigabytes of the memory of an H200.
 SHARES = {1: 12, 2: 12, 4: 14, 8: 18, 16: 24, 32: 34}
 GIGABYTES = {16: 9, 32: 16}
 FEW_GIGABYTES, ALL_GIGABYTES = 4, 140
@@ -51,10 +52,10 @@ def sampling(given: argparse.Namespace, prior: str, tau: int) -> Sampling:
 
 
 def do(case: Sampling, part: str, out: Path) -> None:
-    """The fast annealing alone, or all that is missing, the numbers of which are then copied to `out`."""
+    """One annealing alone, or all that is missing, the numbers of which are then copied to `out`."""
     begin = time.monotonic()
-    if part == "fast":
-        case.annealed("fast")
+    if part in SPEEDS:
+        case.annealed(part)
     else:
         case.sampled()
         out.mkdir(parents=True, exist_ok=True)
@@ -63,21 +64,32 @@ def do(case: Sampling, part: str, out: Path) -> None:
 
 
 def start_all(given: argparse.Namespace) -> None:
-    """The longest first."""
-    processes = []
-    for tau in sorted(SCALES[given.scale].taus, reverse=True):
-        for prior, part in (("gaussian", "all"), ("gaussian", "fast"), ("flat", "all")):
-            gigabytes = GIGABYTES.get(tau, FEW_GIGABYTES) if (prior, part) == ("gaussian", "all") else FEW_GIGABYTES
-            environment = os.environ | {
-                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(SHARES.get(tau, 100)),
-                "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{gigabytes / ALL_GIGABYTES:.3f}",
-            }
-            command = [sys.executable, __file__, str(given.home), str(given.out), "--only", prior, str(tau), part]
-            command += ["--scale", given.scale, "--seed", str(given.seed)]
-            processes.append(subprocess.Popen(command, env=environment))
-    codes = [process.wait() for process in processes]
+    """The longest first; raises what went wrong."""
+    taus = sorted(SCALES[given.scale].taus, reverse=True)
+    cases = [(prior, tau) for tau in taus for prior in ("gaussian", "flat")]
+    with ThreadPoolExecutor(len(cases)) as pool:
+        list(pool.map(lambda case: start_case(given, *case), cases))
+
+
+def start_case(given: argparse.Namespace, prior: str, tau: int) -> None:
+    """Both annealings at once, and what follows after them."""
+    annealings = [start(given, prior, tau, speed) for speed in SPEEDS]
+    codes = [process.wait() for process in annealings]
+    codes.append(start(given, prior, tau, "all").wait())
     if any(codes):
-        raise SystemExit("some have failed")
+        raise SystemExit(f"{prior}, tau = {tau} has failed")
+
+
+def start(given: argparse.Namespace, prior: str, tau: int, part: str) -> subprocess.Popen[bytes]:
+    """A process for one part."""
+    gigabytes = GIGABYTES.get(tau, FEW_GIGABYTES) if (prior, part) == ("gaussian", "all") else FEW_GIGABYTES
+    environment = os.environ | {
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(SHARES.get(tau, 100)),
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{gigabytes / ALL_GIGABYTES:.3f}",
+    }
+    command = [sys.executable, __file__, str(given.home), str(given.out), "--only", prior, str(tau), part]
+    command += ["--scale", given.scale, "--seed", str(given.seed)]
+    return subprocess.Popen(command, env=environment)
 
 
 if __name__ == "__main__":

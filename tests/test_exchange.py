@@ -14,6 +14,7 @@ from trajens.randomness import key_of
 from trajens.sampling.ladder import Ladder, exchange_of, spaced
 from trajens.sampling.replicas import EXCHANGE, exchanged, first_replicas
 from trajens.sampling.swaps import Asked
+from trajens.storage import standing
 
 DATA = tj.datasets.perceptron(noise=0.3)
 S = np.tile([10.0, 25.0, 60.0], 4)
@@ -102,6 +103,16 @@ def test_round_trips_are_counted_from_the_lowest_s_to_the_highest_and_back():
     assert replicas.tried.tolist() == [6, 6, 0]
     assert (replicas.evaluations.sum(), replicas.steps.sum()) == (120, 84)
     assert sorted(replicas.at) == [0, 1, 2]
+
+
+def test_replicas_of_before_steps_were_counted_go_on():
+    like = first_replicas(3, tj.Penalty(), counts_steps=True)
+    arrays = standing._packed("replicas", like._replace(evaluations=np.array([1, 2, 3])))
+    del arrays["replicas.steps"]
+    found = standing._replicas(arrays, like)
+    assert (found.steps.tolist(), found.evaluations.tolist()) == ([0, 0, 0], [1, 2, 3])
+    without = first_replicas(3, tj.Penalty(), counts_steps=False)
+    assert standing._replicas(arrays, without).steps is None
 
 
 def test_chains_take_the_paths_they_exchange():

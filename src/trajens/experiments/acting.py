@@ -53,7 +53,8 @@ def acting(source: str | Path | StoredRun, chain: int | str = 0) -> Acting:
 
 
 def curve(episodes: Episodes, records: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Steps of the environment that decisions took, (chains, records), the return per model, and its error."""
+    """Steps of the environment that decisions and exchanges took, (chains, records), return per model, its error."""
     low, high = episodes.returns
     error: Any = records["loss_error"] * (high - low)
-    return records["steps_used"], episodes.return_of(records["loss"]), error
+    steps = records["steps_used"] + records.get("steps_exchanged", 0)
+    return steps, episodes.return_of(records["loss"]), error

@@ -21,7 +21,8 @@ from trajens.records import mean_and_error
 
 FLAT_BIMODALITY = 5 / 9
 FLAT_SHARE = 1 / 3
-"""Of a law that is flat between the two ends: above, there are two peaks."""
+"""Of a law that is flat between the two ends. A bimodality above is a mark of two peaks and no proof, since skewed laws
+with one peak can have it, nor does one below exclude two broad peaks; a share above is more than one peak can have."""
 
 
 def bimodality(loss: np.ndarray, weight: np.ndarray | None = None) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import trajens as tj
 from trajens.errors import InputError
 from trajens.figures.annealing import Branches, annealed
 from trajens.figures.resting import Rested, rested, virial
+from trajens.figures.steepest import Ladders
 from trajens.figures.transition_scale import Scale
 from trajens.progress import SeveralRuns
 from trajens.storage import checkpoint
@@ -24,6 +26,8 @@ from trajens.thermo import Curve
 
 SPEEDS = ("slow", "fast")
 _SETTINGS = "settings"
+_METHOD = 1
+"""To be raised when something that is not among the settings changes what is sampled, such as moves or the turn."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,13 @@ class Case:
     def is_flat(self) -> bool:
         """Whether nothing holds the weights."""
         return self.prior is None
+
+    @cached_property
+    def ladders(self) -> Ladders:
+        """Losses of paths at rest, both branches together."""
+        assert self.rest is not None
+        # From (2, levels, runs, draws) to (2 runs, levels, draws).
+        return Ladders(self.rest.s, np.concatenate(np.swapaxes(self.rest.loss, 1, 2)), self.tau)
 
 
 @dataclass(frozen=True)
@@ -138,9 +149,10 @@ class Sampling:
                 continue
             try:
                 found = checkpoint.load(file)
+                settings = str(found.pop(_SETTINGS))
             except Exception as error:  # whatever an archive of arbitrary bytes makes its reader raise
                 raise InputError(f"'{file}' must be whole, got a damaged one ({error}); remove it.") from None
-            if str(found.pop(_SETTINGS)) == self._settings:
+            if settings == self._settings:
                 return _case(self.prior, self.tau, found)
         return None
 
@@ -151,7 +163,7 @@ class Sampling:
     @property
     def _settings(self) -> str:
         scale = {key: value for key, value in asdict(self.scale).items() if key not in ("taus", "is_in_results")}
-        return json.dumps({**scale, "seed": self.seed}, sort_keys=True)
+        return json.dumps({**scale, "seed": self.seed, "method": _METHOD}, sort_keys=True)
 
 
 def _arrays(case: Case) -> checkpoint.Arrays:

@@ -10,7 +10,7 @@ import numpy as np
 from trajens.figures import style
 from trajens.figures.coexistence import FLAT_SHARE
 from trajens.figures.transition_case import Case
-from trajens.figures.transition_claims import at_steepest, fall_of, hysteresis, ladders_of, share_of_fall, share_of_jump
+from trajens.figures.transition_claims import hysteresis, share_of_fall, share_of_jump
 from trajens.records import mean_and_error
 
 _GUESSING = np.log(10)
@@ -88,8 +88,8 @@ def _draw_susceptibility(axes: Any, cases: list[Case]) -> None:
         values, errors = factor * curve.variance, factor * curve.variance_stderr
         label = rf"$\tau = {case.tau}$"
         axes.errorbar(place, values, errors, linestyle="", markerfacecolor="white", label=label, **look)
-        for s, susceptibility in ladders_of(case).curves:
-            axes.plot(s * case.tau, susceptibility, "-", color=look["color"], linewidth=0.7)
+        for s, variance in case.ladders.curves:
+            axes.plot(s * case.tau, s * case.tau * variance, "-", color=look["color"], linewidth=0.7)
     axes.set(xscale="log", xlabel=r"$s\tau$", ylabel=r"$s\,\mathrm{Var}\,L/\tau$", ylim=(0, None))
     style.plain_logarithm(axes.xaxis)
     axes.legend(loc="best")
@@ -99,9 +99,8 @@ def _draw_laws(axes: Any, cases: list[Case], hole: np.ndarray) -> None:
     """The loss of paths at the steepest point, in units of half the fall: two phases would have peaks at -1 and 1."""
     edges = np.linspace(-1.5, 1.5, 41)
     for i, case in enumerate(cases):
-        ladders = ladders_of(case)
-        law = ladders.law_at(ladders.steepest)
-        place = (law.loss - law.weight @ law.loss) / (fall_of(ladders.loss) / 2)
+        law = case.ladders.law
+        place = (law.loss - law.weight @ law.loss) / (case.ladders.fall / 2)
         _stairs(axes, place, law.weight, edges, style.look(i)["color"], rf"$\tau = {case.tau}$")
     _stairs(axes, (hole - 0.5).ravel() * 2, None, edges, "grey", "two phases")
     axes.set(xlabel=r"$(L/\tau - \langle L\rangle/\tau)\,/\,$half the fall", ylabel="density", xlim=(-1.5, 1.5))
@@ -118,20 +117,19 @@ def _stairs(
 def _draw_growth(axes: Any, cases: list[Case], hole: np.ndarray) -> None:
     """Share of the fall, and hysteresis over the fall, against tau."""
     taus = [case.tau for case in cases]
-    shares = [at_steepest(ladders_of(case), share_of_fall) for case in cases]
+    shares = [case.ladders.measured(share_of_fall) for case in cases]
     of_hole = share_of_jump(hole)
     _points(axes, taus, [v.value for v in shares], [v.error for v in shares], 0, r"$\mathrm{Var}$ at rest")
     axes.errorbar([1], [of_hole.value], [of_hole.error], color="grey", marker="*", label="two phases")
-    bounds = [(case.tau, gap.fall / fall_of(ladders_of(case).loss)) for case in cases if (gap := ladders_of(case).gap)]
-    if bounds:
-        place, height = np.transpose(bounds)
+    hidden = [(case.tau, case.ladders.fall_in(gap) / case.ladders.fall) for case in cases for gap in case.ladders.gaps]
+    if hidden:
+        place, height = np.transpose(hidden)
         axes.plot(place, height**2, linestyle="", marker="v", color="black", label="at most, between levels")
-    for i, (name, chosen) in enumerate((("slow", "slow"), ("fast", "fast")), 1):
+    for i, name in enumerate(("slow", "fast"), 1):
         areas = []
         for case in cases:
-            seen = getattr(case, chosen)
-            fall = fall_of(ladders_of(case).loss)
-            areas.append(mean_and_error(hysteresis(seen.s, seen.loss) / fall))
+            seen = getattr(case, name)
+            areas.append(mean_and_error(hysteresis(seen.s, seen.loss) / case.ladders.fall))
         _points(axes, taus, [a for a, _ in areas], [e for _, e in areas], i, f"hysteresis, {name}")
     axes.axhline(1, color="grey", linewidth=0.5)
     axes.axhline(FLAT_SHARE, color="grey", linewidth=0.5, linestyle=":")

@@ -195,7 +195,7 @@ class Sampler:
     def look_at_exchanges(self, paths: Any, key: Key, epoch: int, examples: int) -> tuple[np.ndarray, np.ndarray]:
         """Differences of path losses (pairs, examples) of `paths` (pairs, 2, tau, dim), and steps; changes nothing."""
         found = _look_at_exchanges(self.program, self._mesh, self._inputs, paths, key, np.int32(epoch), examples)
-        return np.asarray(found[0]), np.asarray(found[1], np.int64)
+        return np.asarray(found[0]), np.asarray(found[1]).sum(0, dtype=np.int64)
 
     def with_paths(self, state: State, paths: np.ndarray) -> State:
         """A state with other paths, (chains, tau, dim)."""

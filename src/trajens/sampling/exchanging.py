@@ -21,6 +21,7 @@ from trajens.sampling.ladder import Exchange, Ladder, spaced
 from trajens.sampling.replicas import Replicas, exchanged, first_replicas
 from trajens.sampling.sampler import State
 from trajens.sampling.swaps import Asked
+from trajens.sampling.tally import whole_steps
 
 _LEAST, _MOST = 16, 64
 """Exchanges that a plan is made from: fewer say too little, and more too little more."""
@@ -64,8 +65,8 @@ class Exchanger:
         if decided.is_accepted.any():
             source = exchanged(len(paths), lower, upper, decided.is_accepted)
             state = self._sampler.with_paths(state, paths[source])
-        took = decided.steps.astype(np.int64)
-        return state, replicas.after(self._ladder, lower, upper, decided.is_accepted, evaluations, took)
+        took = evaluations, whole_steps(decided.steps)
+        return state, replicas.after(self._ladder, lower, upper, decided.is_accepted, *took)
 
     @single
     def planned(self, state: State, replicas: Replicas, epoch: int, tolerance: float | None, used: float) -> Replicas:
@@ -96,12 +97,7 @@ class Exchanger:
         changed = self.test.plan_within(chunk, jax.tree.map(pick, entries), looked, tolerance, rng)
         for name, value in changed.items():
             getattr(memory, name)[:] = value
-        replicas = replicas._replace(memory=memory, evaluations=replicas.evaluations + cost // chains)
-        if replicas.steps is None:
-            return replicas
-        taken = replicas.steps.copy()
-        np.add.at(taken, lower, steps)
-        return replicas._replace(steps=taken)
+        return replicas._replace(memory=memory).having_looked(lower, examples * paths.shape[1], steps)
 
     def spaced(self, replicas: Replicas, adapted: Adapted) -> tuple[Replicas, Adapted]:
         """Levels moved so that neighbours exchange equally often, as far as that is known."""

@@ -81,6 +81,14 @@ class Replicas(NamedTuple):
             steps=None if self.steps is None else plus(self.steps, steps),
         )
 
+    def having_looked(self, lower: np.ndarray, evaluations: int, steps: np.ndarray) -> Replicas:
+        """After plans were made from so many evaluations of every exchange of `lower`, which may come several times."""
+        seen, taken = self.evaluations.copy(), None if self.steps is None else self.steps.copy()
+        np.add.at(seen, lower, evaluations)
+        if taken is not None:
+            np.add.at(taken, lower, steps)
+        return self._replace(evaluations=seen, steps=taken)
+
     @property
     def columns(self) -> Records:
         """Of a record, (chains,)."""

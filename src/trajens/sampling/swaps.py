@@ -18,6 +18,7 @@ from trajens.acceptance.base import AcceptanceTest, Evidence
 from trajens.randomness import Key, Purpose, words
 from trajens.sampling.lanes import Lanes, idle_lanes, lift
 from trajens.sampling.program import Inputs, Program
+from trajens.sampling.tally import added
 
 CHUNK = 256
 """Examples that are looked at together."""
@@ -36,7 +37,7 @@ class Asked(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """Of every pair: whether paths are exchanged, examples read, what the test has learnt, and steps of the losses."""
+    """Of every pair: whether paths are exchanged, examples read, what the test has learnt, steps in two words."""
 
     is_accepted: Any
     seen: Any
@@ -70,10 +71,10 @@ def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: Asked)
         is_sound = jnp.isfinite(grown.moments.mean[:, 0])
         is_taken = verdict.is_decided & ~is_decided
         is_accepted |= is_taken & verdict.is_accepted & is_sound
-        return grown, is_decided | verdict.is_decided, is_accepted, steps + more
+        return grown, is_decided | verdict.is_decided, is_accepted, added(steps, more)
 
     no = jnp.zeros(count, bool)
-    begin = idle_lanes(count, 1, 0, test.num_stages), no, no, jnp.zeros(count, jnp.uint32)
+    begin = idle_lanes(count, 1, 0, test.num_stages), no, no, jnp.zeros((count, 2), jnp.uint32)
     lanes, _, is_accepted, steps = jax.lax.while_loop(lambda carried: ~carried[1].all(), take, begin)
     own = _of_pairs(lanes)
     learnt = jax.vmap(lambda lanes, s, entry: test.learn(entry, evidence_of(lanes, s)))(own, asked.s, asked.entries)
@@ -83,7 +84,7 @@ def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: Asked)
 
 
 def look(program: Program, examples: int, inputs: Inputs, paths: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
-    """Differences of path losses (pairs, examples) on examples drawn afresh for every pair, and the steps of pairs."""
+    """Differences of path losses (pairs, examples) on examples drawn afresh, and the steps (parts, pairs)."""
     order, m = _order(key), min(CHUNK, examples)
 
     def part(start: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -92,7 +93,7 @@ def look(program: Program, examples: int, inputs: Inputs, paths: jax.Array, key:
         return _differences(program, inputs, paths, members, jnp.ones(len(paths), bool))
 
     found, steps = jax.lax.map(part, jnp.arange(0, examples, m))
-    return jnp.moveaxis(found, 0, 1).reshape(len(paths), -1)[:, :examples], steps.sum(0, dtype=jnp.uint32)
+    return jnp.moveaxis(found, 0, 1).reshape(len(paths), -1)[:, :examples], steps
 
 
 def _differences(

@@ -54,7 +54,7 @@ class Tally(NamedTuple):
             self.evaluations + jnp.where(is_decided, batch * changed, 0).sum(1),
             self.loss_deciding + jnp.where(is_clean, deciding, 0.0).sum(1),
             self.reasons + reasons.sum(1, dtype=jnp.int32),
-            _added(self.steps, steps),
+            added(self.steps, steps),
         )
 
 
@@ -71,6 +71,7 @@ def whole_steps(words: Any) -> np.ndarray:
     return low + (high << 32)
 
 
-def _added(words: jax.Array, steps: jax.Array) -> jax.Array:
+def added(words: jax.Array, steps: jax.Array) -> jax.Array:
+    """Steps more in two words (..., 2), the lower first."""
     low = words[..., 0] + steps
     return jnp.stack([low, words[..., 1] + (low < steps)], axis=-1)

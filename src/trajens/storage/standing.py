@@ -94,8 +94,15 @@ def unpacked(arrays: Arrays, like: State, replicas: Replicas | None = None) -> S
         seconds_of(arrays),
         _adapted(arrays),
         float(arrays.get("begun", 0.0)),
-        _unpacked(_REPLICAS, replicas, arrays) if replicas is not None and _has(_REPLICAS, arrays) else None,
+        _replicas(arrays, replicas) if replicas is not None and _has(_REPLICAS, arrays) else None,
     )
+
+
+def _replicas(arrays: Arrays, like: Replicas) -> Replicas:
+    """Those that were saved; steps were not counted once."""
+    none = {f"{_REPLICAS}.steps": np.zeros_like(like.tried)}
+    found: Replicas = _unpacked(_REPLICAS, like, {**none, **arrays})
+    return found
 
 
 def format_of(arrays: Arrays) -> int:
