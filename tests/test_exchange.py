@@ -160,6 +160,7 @@ def test_a_stopped_and_resumed_run_equals_one_run_bit_for_bit(whole, tmp_path):
         sample(epochs=1000, out=again(tmp_path / "run"), exchange=tj.Exchange(every=7))
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_devices(whole):
     assert len(jax.devices()) > 1
     assert_same(whole, sample(devices=jax.devices()[:1]))
@@ -180,6 +181,7 @@ def test_paths_of_a_loss_that_is_not_finite_are_not_exchanged():
         assert found == [True, False, False]
 
 
+@pytest.mark.slow
 def test_the_command_line_exchanges(tmp_path):
     arguments = "train perceptron --s 5,20 --exchange 40 --chains 2 --epochs 1200 --records 10 --tau 3 --json"
     out = str(tmp_path / "run")

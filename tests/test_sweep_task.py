@@ -161,6 +161,7 @@ def test_a_setting_that_fails_says_so(tmp_path):
     assert outcome_of(directory, "run") == outcome
 
 
+@pytest.mark.slow
 def test_a_task_stops_when_asked_and_goes_on_when_not(tmp_path):
     directory = directory_of(tmp_path / "a", epochs=2**31 - 1, checkpoint_seconds=0.0)
     found = []
