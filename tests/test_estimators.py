@@ -155,7 +155,6 @@ def test_what_is_fitted_can_be_pickled_and_cloned(name, request):
     assert not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(vars(fitted)))
 
 
-@pytest.mark.slow
 def test_folds_compile_nothing_after_the_first(classifier, regressor, compilations):
     jax.jit(lambda x: x + 1)(np.arange(7))
     assert len(compilations) == 1  # they are counted
