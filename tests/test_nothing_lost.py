@@ -114,6 +114,7 @@ def test_an_unreadable_checkpoint_is_not_called_damaged(tmp_path, monkeypatch):
         tj.StoredRun(tmp_path / "a").epoch  # noqa: B018
 
 
+@pytest.mark.slow
 def test_a_model_written_into_the_config_of_a_run_is_refused(capsys, tmp_path):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "data.npz", x=rng.standard_normal((60, 3)), y=rng.integers(0, 3, 60))

@@ -136,6 +136,7 @@ def test_states_are_read_from_files(tmp_path):
     assert outcome_of(directory, "run").state is State.STOPPED
 
 
+@pytest.mark.slow
 def test_a_task_makes_a_run_complete_and_then_does_nothing(tmp_path):
     directory = directory_of(tmp_path / "a")
     assert task(directory)() == Outcome(State.COMPLETE)

@@ -141,6 +141,7 @@ def test_words_say_what_is_lacking():
     assert in_words(by_s(noise(4), 0)) == "not converged: fewer than 8 records after burn-in"
 
 
+@pytest.mark.slow
 def test_a_run_ends_at_a_look_and_says_that_it_has_converged():
     run = sample()
     assert run.is_complete
