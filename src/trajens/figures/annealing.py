@@ -10,6 +10,7 @@ turns well above the ladder, and stays there until the loss is below all that is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,9 +67,9 @@ class Digits:
             return "the paper's network"
         return f"{self.hidden} hidden units on {self.side} x {self.side} pixels"
 
-    @property
+    @cached_property
     def problem(self) -> tj.Problem:
-        """Cross-entropy on the images."""
+        """Cross-entropy on the images, one for all targets."""
         seen = tj.datasets.mnist()
         x, y = seen.train_x[: self.images], seen.train_y[: self.images]
         if self.hidden == 0:

@@ -99,8 +99,8 @@ def _of_rest(case: Case) -> Iterator[Claim]:
             f"Gaussian, tau = {tau}, between s = {rest.s[gap.low]:.4g} and {rest.s[gap.high]:.4g}, which are not "
             "linked: the variance cannot be that of two phases (share of the fall at most)"
         )
-        at_most = ladders.measured(lambda some: (some.fall_in(gap) / some.fall) ** 2)
-        yield _claim(f"variance at most, tau = {tau}", text, at_most, "<", FLAT_SHARE)
+        bound = ladders.measured(lambda some: (some.fall_in(gap) / some.fall) ** 2)
+        yield _claim(f"variance at most, tau = {tau}", text, bound, "<", FLAT_SHARE)
         at += ", the steepest that was seen"
     text = f"{at}: the loss is less two-peaked than a flat law (bimodality; 1 for two phases, 1/3 for a normal law)"
     peaks = ladders.measured(lambda some: bimodality(*some.law))

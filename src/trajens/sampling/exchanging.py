@@ -97,7 +97,7 @@ class Exchanger:
         changed = self.test.plan_within(chunk, jax.tree.map(pick, entries), looked, tolerance, rng)
         for name, value in changed.items():
             getattr(memory, name)[:] = value
-        return replicas._replace(memory=memory).having_looked(lower, examples * paths.shape[1], steps)
+        return replicas._replace(memory=memory).having_read(lower, examples * paths.shape[1], steps)
 
     def spaced(self, replicas: Replicas, adapted: Adapted) -> tuple[Replicas, Adapted]:
         """Levels moved so that neighbours exchange equally often, as far as that is known."""

@@ -58,36 +58,25 @@ class Replicas(NamedTuple):
         steps: np.ndarray,
     ) -> Replicas:
         """After an exchange between the chains `lower` and `upper`, where it `is_accepted`."""
-
-        def plus(counts: np.ndarray, more: Any) -> np.ndarray:
-            counts = counts.copy()
-            counts[lower] += more
-            return counts
-
         at = self.at[exchanged(len(self.at), lower, upper, is_accepted)]
         heading, trips = self.heading.copy(), self.trips.copy()
         bottom, top = at[ladder.chains[:, 0]], at[ladder.chains[:, -1]]
         trips[bottom] += heading[bottom] == _DOWN
         heading[bottom], heading[top] = _UP, np.where(heading[top] == 0, 0, _DOWN)
-        return self._replace(
+        return self.having_read(lower, evaluations, steps)._replace(
             at=at,
             heading=heading,
             trips=trips,
-            tried=plus(self.tried, 1),
-            swapped=plus(self.swapped, is_accepted),
-            tried_here=plus(self.tried_here, 1),
-            swapped_here=plus(self.swapped_here, is_accepted),
-            evaluations=plus(self.evaluations, evaluations),
-            steps=None if self.steps is None else plus(self.steps, steps),
+            tried=_plus(self.tried, lower, 1),
+            swapped=_plus(self.swapped, lower, is_accepted),
+            tried_here=_plus(self.tried_here, lower, 1),
+            swapped_here=_plus(self.swapped_here, lower, is_accepted),
         )
 
-    def having_looked(self, lower: np.ndarray, evaluations: int, steps: np.ndarray) -> Replicas:
-        """After plans were made from so many evaluations of every exchange of `lower`, which may come several times."""
-        seen, taken = self.evaluations.copy(), None if self.steps is None else self.steps.copy()
-        np.add.at(seen, lower, evaluations)
-        if taken is not None:
-            np.add.at(taken, lower, steps)
-        return self._replace(evaluations=seen, steps=taken)
+    def having_read(self, lower: np.ndarray, evaluations: Any, steps: np.ndarray) -> Replicas:
+        """After so many evaluations and steps for the exchanges of the chains `lower`."""
+        more = None if self.steps is None else _plus(self.steps, lower, steps)
+        return self._replace(evaluations=_plus(self.evaluations, lower, evaluations), steps=more)
 
     @property
     def columns(self) -> Records:
@@ -133,6 +122,13 @@ def first_replicas(chains: int, test: AcceptanceTest, counts_steps: bool) -> Rep
     one = test.init(1, 1)
     memory = jax.tree.map(lambda leaf: np.broadcast_to(np.asarray(leaf), (chains, *leaf.shape)).copy(), one)
     return Replicas(np.arange(chains), zero, zero, zero, zero, zero, zero, zero, memory, zero if counts_steps else None)
+
+
+def _plus(counts: np.ndarray, which: np.ndarray, more: Any) -> np.ndarray:
+    """Counts with so many more of some chains, which may come several times."""
+    counts = counts.copy()
+    np.add.at(counts, which, more)
+    return counts
 
 
 def exchanged(chains: int, lower: np.ndarray, upper: np.ndarray, is_accepted: np.ndarray) -> np.ndarray:
