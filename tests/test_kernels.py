@@ -1,22 +1,20 @@
 """The native kernel gives the losses of the JAX definition, and leaves inactive lanes alone."""
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
-import jaxlib
 import numpy as np
 import pytest
 
 import trajens as tj
 from trajens import kernels
 from trajens.kernels import library
+from trajens.kernels.cpu_levels import NAMES
 from trajens.losses import losses_of_pairs, reference_losses
 
 pytestmark = pytest.mark.skipif(not library("cpu").is_loaded, reason=library("cpu").explanation)
@@ -90,33 +88,61 @@ def test_losses_do_not_depend_on_the_number_of_threads():
     assert len(digests.pop().strip()) == 64
 
 
-_LEVELS = {"x86_64": ["x86-64", "x86-64-v3"]}.get(platform.machine(), [])
+@pytest.fixture
+def levels():
+    found = library("cpu").levels
+    before = found.in_use
+    yield found
+    found.use(before)
 
 
-@pytest.mark.parametrize("level", _LEVELS)
-@pytest.mark.slow
-def test_every_level_of_instructions_gives_the_losses_of_the_definition(tmp_path, level):
-    """The library holds one copy of the code for each level and takes the best; here each is built alone."""
-    compiler = shutil.which("c++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    if level == "x86-64-v3" and "avx2" not in flags:
-        pytest.skip(f"this processor cannot run {level}")
-    source = Path(__file__).parent.parent / "src" / "trajens" / "kernels" / "csrc" / "cnn_cpu.cc"
-    include = Path(jaxlib.__file__).parent / "include"
-    built = tmp_path / "level.so"
-    options = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fPIC", "-shared", "-DTRAJENS_NO_CLONES", f"-march={level}"]
-    subprocess.run([compiler, *options, "-Wno-psabi", f"-isystem{include}", str(source), "-o", str(built)], check=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", __file__, "-k", "test_native_losses", "-p", "no:cacheprovider"],
-        env={**os.environ, "TRAJENS_CPU_LIBRARY": str(built)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "4 passed" in done.stdout
+def test_every_level_of_instructions_gives_the_losses_of_the_definition(levels):
+    indices = jnp.asarray(RNG.permutation(SIZE)[None].repeat(3, 0), jnp.int32)
+    bits = {True: set(), False: set()}
+    pairs = jnp.concatenate([pairs_of(1, size) for size in (0.05, 0.5, 3.0)])
+    expected = reference(pairs, indices)
+    for name in levels.names:
+        levels.use(name)
+        losses = np.asarray(native(pairs, indices, jnp.ones(3, bool)))
+        assert_same_losses(losses, expected)
+        bits[levels.is_fused].add(losses.tobytes())
+    # Levels that round alike give the same bits; the fastest of every family does.
+    assert all(len(same) <= 1 for same in bits.values())
+    assert bits[True] != bits[False]
+
+
+def test_a_level_is_chosen_by_a_variable_and_named(levels):
+    for name in levels.names:
+        env = {**os.environ, "TRAJENS_CPU_LEVEL": name, "COLUMNS": "200"}
+        command = [sys.executable, "-m", "trajens", "info"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        assert f"native C++ on CPUs, {NAMES[name]}" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["avx1024", "AVX2", " "])
+def test_a_level_that_is_not_there_is_refused_in_a_sentence(levels, name):
+    with pytest.raises(tj.InputError, match=r"TRAJENS_CPU_LEVEL must be a level that this processor can run \(.*got"):
+        levels.use(name)
+    env = {**os.environ, "TRAJENS_CPU_LEVEL": name}
+    command = [sys.executable, "-m", "trajens", "info"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("trajens: error: TRAJENS_CPU_LEVEL must be")
+
+
+def test_levels_that_round_differently_are_told_apart_and_others_are_not(levels):
+    said = {}
+    for name in levels.names:
+        levels.use(name)
+        said.setdefault(levels.is_fused, set()).add(library("cpu").rounding)
+    assert all(len(same) == 1 for same in said.values())
+    assert len(set().union(*said.values())) == len(said)
+
+
+def test_multiply_adds_are_counted(levels):
+    assert levels.multiply_adds_per_second(0.01) > 0
+    once = levels._library.trajens_cpu_multiply_adds(1)
+    assert levels._library.trajens_cpu_multiply_adds(1000) == 1000 * once > 0
 
 
 def test_a_cuda_library_that_cannot_be_loaded_leaves_the_cpu_kernel_alone(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,24 +14,31 @@ import numpy as np
 
 from trajens.datasets import mnist
 from trajens.kernels import library
+from trajens.kernels.cpu_levels import NAMES, CpuLevels
 from trajens.losses import losses_of_pairs, reference_losses
 from trajens.models import Mlp, cnn, mlp
 from trajens.models.base import Model
 
 
-def bench_kernel(lanes: int = 8, chunk: int = 240, rounds: int = 5, seconds: float = 0.5) -> dict[str, Any]:
-    """Pairs/s of every implementation at hand, and ratios to the JAX definition of the same model.
+MULTIPLY_ADDS = 2 * (400 * 25 * 16 + 64 * 144 * 8 + 32 * 10)
+"""Multiply-adds of the paper's CNN for a pair of models and one image, dead rows and columns left out."""
 
-    The implementations take turns, and the best round of each counts: other work on the machine only ever slows down.
+
+def bench_kernel(cores: int, lanes: int = 8, chunk: int = 240, rounds: int = 5, seconds: float = 0.5) -> dict[str, Any]:
+    """Pairs/s of every implementation at hand, ratios to the JAX definition, and shares of what the CPU's units allow.
+
+    The native kernel is timed at every level of vector instructions that the machine can run. The implementations take
+    turns, and the best round of each counts: other work on the machine only ever slows down.
     """
     cases = _cases(cnn(), lanes, chunk)
     cases["cnn, PyTorch conv2d"] = _torch_case(lanes, chunk)
     cases |= _cases(mlp((784, 32, 10)), lanes, chunk)
     runs = {name: run for name, run in cases.items() if run is not None}
-    rates = dict.fromkeys(runs, 0.0)
+    rates, limits = dict.fromkeys(runs, 0.0), _Limits(cores)
     for run in runs.values():
         run()
     for _ in range(rounds):
+        limits.measure(seconds / rounds)
         for name, run in runs.items():
             count, begin = 0, time.perf_counter()
             while time.perf_counter() - begin < seconds / rounds or count == 0:
@@ -40,10 +49,47 @@ def bench_kernel(lanes: int = 8, chunk: int = 240, rounds: int = 5, seconds: flo
     return {
         "pairs_per_second": rates,
         "ratio_to_jax": {name: rate / fallback for name, rate in rates.items() if name.startswith("cnn")},
+        "share_of_limit": {name: rates[name] / limit for name, limit in limits.pairs_per_second.items()},
+        "limit": limits.pairs_per_second,
         "lanes": lanes,
         "chunk": chunk,
+        "cores": cores,
         "kernel": library().explanation,
     }
+
+
+class _Limits:
+    """Pairs/s that the multiply-add units of some cores allow, for every level of the native kernel."""
+
+    def __init__(self, cores: int):
+        levels = library().levels
+        self._cores, self._levels = cores, levels
+        self.pairs_per_second = {} if levels is None else {_native("cnn", name): 0.0 for name in levels.names}
+
+    def measure(self, seconds: float) -> None:
+        """Look once more; the best counts."""
+        if self._levels is None:
+            return
+        for level in self._levels.names:
+            with _at(self._levels, level):
+                allowed = self._cores * self._levels.multiply_adds_per_second(seconds) / MULTIPLY_ADDS
+            name = _native("cnn", level)
+            self.pairs_per_second[name] = max(self.pairs_per_second[name], allowed)
+
+
+@contextmanager
+def _at(levels: CpuLevels, name: str) -> Iterator[None]:
+    """Another level of instructions, for a while."""
+    before = levels.in_use
+    levels.use(name)
+    try:
+        yield
+    finally:
+        levels.use(before)
+
+
+def _native(model: str, level: str) -> str:
+    return f"{model}, native kernel, {NAMES[level]}"
 
 
 def _cases(model: Model, lanes: int, chunk: int) -> dict[str, Callable[[], Any] | None]:
@@ -56,10 +102,21 @@ def _cases(model: Model, lanes: int, chunk: int) -> dict[str, Callable[[], Any] 
     cases: dict[str, Callable[[], Any] | None] = {
         f"{name}, JAX definition": lambda: definition(pairs, indices).block_until_ready()
     }
-    if model.kernel is not None and library().is_loaded:
-        native = jax.jit(lambda p, i, a: losses_of_pairs(problem.loss, problem.data, p, i, a))
-        cases[f"{name}, native kernel"] = lambda: native(pairs, indices, is_active).block_until_ready()
-    return cases
+    if model.kernel is None or not library().is_loaded:
+        return cases
+    compiled = jax.jit(lambda p, i, a: losses_of_pairs(problem.loss, problem.data, p, i, a))
+
+    def native() -> Any:
+        return compiled(pairs, indices, is_active).block_until_ready()
+
+    def native_at(levels: CpuLevels, level: str) -> Any:
+        with _at(levels, level):
+            return native()
+
+    levels = library().levels
+    if levels is None:
+        return {**cases, f"{name}, native kernel": native}
+    return {**cases, **{_native(name, level): partial(native_at, levels, level) for level in levels.names}}
 
 
 def _torch_case(lanes: int, chunk: int) -> Callable[[], Any] | None:

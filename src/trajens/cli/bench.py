@@ -18,20 +18,29 @@ bench = typer.Typer(help="Measure how fast this machine is.", no_args_is_help=Tr
 def kernel(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Image pairs/s of the native kernel, of the JAX definition and, if installed, of PyTorch, in one run."""
+    """Image pairs/s of the native kernel at every level, of the JAX definition and, if installed, of PyTorch, in one run."""
     require_devices()
     from trajens.bench.kernel import bench_kernel
 
-    result = {**bench_kernel(), "cores": num_cores()}
+    result = bench_kernel(num_cores())
     if as_json:
         typer.echo(json.dumps(result))
         return
-    table = Table(title=f"{result['lanes']} lanes x {result['chunk']} images on {result['cores']} cores")
-    for heading in ("loss", "image pairs/s", "ratio to JAX"):
+    table = Table(
+        title=f"{result['lanes']} lanes x {result['chunk']} images on {result['cores']} cores",
+        caption="limit: what the multiply-add units of these cores allow" if result["limit"] else None,
+    )
+    for heading in ("loss", "image pairs/s", "a core", "ratio to JAX", "share of the limit"):
         table.add_column(heading, justify="left" if heading == "loss" else "right")
     for name, rate in result["pairs_per_second"].items():
-        ratio = result["ratio_to_jax"].get(name)
-        table.add_row(name, f"{rate:.3g}", "" if ratio is None else f"{ratio:.1f}")
+        ratio, share = result["ratio_to_jax"].get(name), result["share_of_limit"].get(name)
+        table.add_row(
+            name,
+            f"{rate:.3g}",
+            f"{rate / result['cores']:.3g}",
+            "" if ratio is None else f"{ratio:.1f}",
+            "" if share is None else f"{share:.2f}",
+        )
     Console().print(table)
 
 

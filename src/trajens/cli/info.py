@@ -26,7 +26,7 @@ def info() -> None:
     table.add_row("JAX", jax.__version__)
     table.add_row("devices", ", ".join(str(device) for device in jax.devices()))
     table.add_row("CPU cores", str(num_cores()))
-    table.add_row("loss kernel", f"cnn, CPU: {library('cpu').explanation}")
+    table.add_row("loss kernel", f"cnn, CPU: {library('cpu').explanation}{_level()}")
     table.add_row("", f"cnn, CUDA: {library('cuda').explanation}{_absence_of_a_gpu()}")
     table.add_row("", "others: JAX definition, compiled by XLA")
     table.add_row("compiled programs", keep_compiled())
@@ -35,3 +35,8 @@ def info() -> None:
 
 def _absence_of_a_gpu() -> str:
     return "" if any(device.platform == "gpu" for device in jax.devices()) else "; JAX sees no GPU"
+
+
+def _level() -> str:
+    levels = library("cpu").levels
+    return "" if levels is None else f", {levels}"

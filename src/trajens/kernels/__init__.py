@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from trajens.kernels.cpu_levels import CpuLevels
+
 _IS_WINDOWS = os.name == "nt"
 _log = logging.getLogger("trajens")
 
@@ -27,6 +29,14 @@ class Library(NamedTuple):
 
     is_loaded: bool
     explanation: str
+    levels: CpuLevels | None = None
+    """Levels of vector instructions, of a CPU library that is loaded."""
+
+    @property
+    def rounding(self) -> str:
+        """What losses are computed by, the same for two libraries that give the same bits."""
+        is_fused = self.levels is None or self.levels.is_fused
+        return self.explanation if is_fused else f"{self.explanation}, products rounded before they are added"
 
 
 class _Build(NamedTuple):
@@ -52,7 +62,8 @@ _HALF = _BUILDS["cuda"]._replace(symbol="trajens_cnn_cuda_half", name="native CU
 def library(platform: str | None = None) -> Library:
     """Load the native kernels of "cpu" or "cuda" and register them with XLA, once.
 
-    ``$TRAJENS_CPU_LIBRARY`` and ``$TRAJENS_CUDA_LIBRARY`` name other builds; ``$TRAJENS_CUDA_PRECISION`` may be "half".
+    ``$TRAJENS_CPU_LIBRARY`` and ``$TRAJENS_CUDA_LIBRARY`` name other builds, ``$TRAJENS_CPU_LEVEL`` a level of vector
+    instructions (`CpuLevels`); ``$TRAJENS_CUDA_PRECISION`` may be "half".
     Without a platform: that of the device JAX computes on by default.
     """
     return _loaded(platform or ("cuda" if jax.default_backend() in ("gpu", "cuda") else "cpu"))
@@ -74,11 +85,13 @@ def _loaded(platform: str) -> Library:
         needed = ".".join(map(str, _CAPABILITY))
         return _missing(platform, f"needs GPUs of compute capability {needed} and up, got {', '.join(old)}")
     try:
-        handler = getattr(ctypes.CDLL(str(file)), build.symbol)
+        loaded = ctypes.CDLL(str(file))
+        handler = getattr(loaded, build.symbol)
         jax.ffi.register_ffi_target("trajens_cnn", jax.ffi.pycapsule(handler), platform=build.platform)
+        levels = CpuLevels(loaded) if platform == "cpu" else None
     except (OSError, AttributeError, jax.errors.JaxRuntimeError) as error:
         return _missing(platform, f"could not be loaded: {error}")
-    return Library(True, build.name)
+    return Library(True, build.name, levels)
 
 
 def _old_gpus() -> list[str]:

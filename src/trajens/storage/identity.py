@@ -97,7 +97,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "host": platform.node(),
         "devices": [str(device) for device in jax.devices()],
-        "loss_kernel": library().explanation,
+        "loss_kernel": library().rounding,
     }
 
 

@@ -6,32 +6,59 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
-#include "cnn.h"
 #include "cnn_ffi.h"
+#include "cnn_level.h"
 
 namespace ffi = xla::ffi;
 
 namespace trajens {
 
-// One binary, the fastest code the machine can run.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(TRAJENS_NO_CLONES)
-#define TRAJENS_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TRAJENS_CLONES
-#endif
+// Levels of this family of processors, the fastest first, and whether the machine at hand can run them.
+struct Candidate {
+  const Level& level;
+  bool is_supported;
+};
 
-TRAJENS_CLONES void Piece(const float* pair, const std::uint8_t* images, const std::uint8_t* labels,
-                          const std::int32_t* indices, int count, std::int64_t stride, float* losses) {
-  PairOnImages(pair, images, labels, indices, count, stride, losses);
+std::vector<Candidate> Candidates() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return {{levels::avx512, has_avx512}, {levels::avx2, has_avx2}, {levels::sse2, true}};
+#elif defined(__aarch64__)
+  return {{levels::neon, true}};
+#else
+  return {{levels::generic, true}};
+#endif
+}
+
+const std::vector<const Level*>& Supported() {
+  static const std::vector<const Level*> supported = [] {
+    std::vector<const Level*> found;
+    for (const Candidate& candidate : Candidates())
+      if (candidate.is_supported) found.push_back(&candidate.level);
+    return found;
+  }();
+  return supported;
+}
+
+// The level in use: the fastest, unless another is asked for.
+std::atomic<const Level*>& InUse() {
+  static std::atomic<const Level*> level{Supported().front()};
+  return level;
 }
 
 constexpr int kImagesPerPiece = 16;
 
 struct Work {
+  const Level* level;
   std::vector<std::int64_t> lanes;  // the active ones
   const float* pairs;
   const std::uint8_t* images;
@@ -49,8 +76,8 @@ struct Work {
       const std::int64_t lane = lanes[piece / pieces_per_lane];
       const std::int64_t first = piece % pieces_per_lane * kImagesPerPiece;
       const int count = static_cast<int>(m - first < kImagesPerPiece ? m - first : kImagesPerPiece);
-      Piece(pairs + lane * 2 * kParameters, images, labels, indices + lane * m + first, count, m,
-            losses + lane * 2 * m + first);
+      level->losses(pairs + lane * 2 * kParameters, images, labels, indices + lane * m + first, count, m,
+                    losses + lane * 2 * m + first);
       if (++done == pieces) {
         std::lock_guard<std::mutex> lock(mutex);
         finished.notify_all();
@@ -87,6 +114,7 @@ ffi::Error LossesOfPairs(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> pairs, ffi:
         return ffi::Error::InvalidArgument("an index or a label is out of range");
     }
   }
+  work->level = InUse().load();
   work->pairs = pairs.typed_data();
   work->images = images.typed_data();
   work->labels = labels.typed_data();
@@ -118,3 +146,33 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(trajens_cnn_cpu, trajens::LossesOfPairs,
                                   .Arg<ffi::Buffer<ffi::S32>>()
                                   .Arg<ffi::Buffer<ffi::PRED>>()
                                   .Ret<ffi::Buffer<ffi::F32>>());
+
+extern "C" {
+
+// Names of the levels that this machine can run, the fastest first, separated by spaces.
+const char* trajens_cpu_levels() {
+  static const std::string names = [] {
+    std::string text;
+    for (const trajens::Level* level : trajens::Supported()) text += (text.empty() ? "" : " ") + std::string(level->name);
+    return text;
+  }();
+  return names.c_str();
+}
+
+// Use a level from the next call on; whether there is one of that name.
+bool trajens_cpu_use(const char* name) {
+  for (const trajens::Level* level : trajens::Supported()) {
+    if (std::strcmp(level->name, name) != 0) continue;
+    trajens::InUse() = level;
+    return true;
+  }
+  return false;
+}
+
+// Whether multiply-adds of the level in use round once.
+bool trajens_cpu_is_fused() { return trajens::InUse().load()->tiling.is_fused; }
+
+// Multiply-adds of the level in use that need no memory; how many were done.
+double trajens_cpu_multiply_adds(std::int64_t rounds) { return trajens::InUse().load()->multiply_adds(rounds); }
+
+}  // extern "C"
