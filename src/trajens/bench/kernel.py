@@ -19,7 +19,6 @@ from trajens.losses import losses_of_pairs, reference_losses
 from trajens.models import Mlp, cnn, mlp
 from trajens.models.base import Model
 
-
 MULTIPLY_ADDS = 2 * (400 * 25 * 16 + 64 * 144 * 8 + 32 * 10)
 """Multiply-adds of the paper's CNN for a pair of models and one image, dead rows and columns left out."""
 

@@ -45,8 +45,8 @@ class CpuLevels:
         """Compute with the level `name` from the next call of the kernel on, in this process."""
         require(
             name in self.names,
-            f"{VARIABLE} must be a level that this processor can run ({', '.join(self.names)}), got {name!r}; leave it out "
-            "for the fastest.",
+            f"{VARIABLE} must be a level that this processor can run ({', '.join(self.names)}), got {name!r}; leave it "
+            "out for the fastest.",
         )
         self._library.trajens_cpu_use(name.encode())
         self.in_use = name
