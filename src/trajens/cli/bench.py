@@ -18,7 +18,7 @@ bench = typer.Typer(help="Measure how fast this machine is.", no_args_is_help=Tr
 def kernel(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Image pairs/s of the native kernel at every level, of the JAX definition and of PyTorch if installed, in one run."""
+    """Image pairs/s of the native kernel at every level, of the JAX definition and of PyTorch, if here, in one run."""
     require_devices()
     from trajens.bench.kernel import bench_kernel
 
