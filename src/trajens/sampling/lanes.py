@@ -13,12 +13,17 @@ from trajens.moves.base import Site
 
 
 class Lanes(NamedTuple):
-    """Fields are (chains, lanes, ...); `past` is None for tests of one stage."""
+    """Fields are (chains, lanes, ...); `past` is None for tests of one stage.
 
-    row: jax.Array
+    `losses` are sums over the batch, of the current and of the proposed models. `row` is the number of the model that is
+    looked at among those that change, and `partial` the differences of those before it; both are None where a proposal
+    changes one model.
+    """
+
+    row: jax.Array | None
     moments: Moments
-    partial: jax.Array
-    losses: jax.Array
+    partial: jax.Array | None
+    losses: tuple[jax.Array, jax.Array]
     past: Past | None
     stage: jax.Array
 
@@ -34,11 +39,12 @@ class Lanes(NamedTuple):
         """
         if is_valid is not None:
             losses = jnp.where(is_valid[:, :, None], losses, 0.0)
-        differences = losses[:, :, 1] - losses[:, :, 0]
-        sums = self.losses + losses.sum(-1)
-        if self.partial.shape[-1] == 0:
+        old, new = losses[:, :, 0], losses[:, :, 1]
+        differences = new - old
+        sums = self.losses[0] + old.sum(-1), self.losses[1] + new.sum(-1)
+        if self.row is None or self.partial is None:
             moments = merge(self.moments, moments_of(differences, is_valid))
-            return self._replace(moments=moments, losses=sums), jnp.ones(self.row.shape, bool)
+            return self._replace(moments=moments, losses=sums), jnp.ones(old.shape[:-1], bool)
         is_last_row = site.first + self.row + 1 >= site.stop
         differences = differences + self.partial
         merged = merge(self.moments, moments_of(differences, is_valid))
@@ -56,15 +62,15 @@ class Lanes(NamedTuple):
         return self._replace(past=past, moments=moments, stage=self.stage + is_passed)
 
 
-def idle_lanes(chains: int, lanes: int, partial: int, stages: int) -> Lanes:
+def idle_lanes(chains: int, lanes: int, partial: int | None, stages: int) -> Lanes:
     """Lanes that have seen nothing; `partial` differences are kept where a proposal changes several models."""
     shape = (chains, lanes)
     whole, real = jnp.zeros(shape, jnp.int32), jnp.zeros(shape, jnp.float32)
     return Lanes(
-        whole,
+        None if partial is None else whole,
         no_moments(shape),
-        jnp.zeros((*shape, partial), jnp.float32),
-        jnp.zeros((*shape, 2), jnp.float32),
+        None if partial is None else jnp.zeros((*shape, partial), jnp.float32),
+        (real, real),
         Past(whole, real) if stages > 1 else None,
         whole,
     )

@@ -28,7 +28,7 @@ from trajens.sampling.lanes import Lanes, idle_lanes, lift
 from trajens.sampling.memory import entries_at, remember, view_of
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.sizes import initial_sizes
-from trajens.sampling.tally import Tally, empty_tally
+from trajens.sampling.tally import LaneTally, Tally, empty_tally
 from trajens.scan import site_of_lane
 
 
@@ -67,7 +67,7 @@ class _Work(NamedTuple):
     state: State
     lanes: Lanes
     task: _Task
-    tally: Tally
+    tally: LaneTally
 
 
 def init(program: Program, key: Key, path: jax.Array) -> State:
@@ -92,22 +92,22 @@ def state_like(program: Program, chains: int, dim: int) -> State:
 def advance(program: Program, inputs: Inputs, state: State, stop: jax.Array) -> tuple[State, Tally]:
     """Bring every chain to epoch `stop`: proposals number 0..stop-1 have been decided."""
     chains = state.path.shape[0]
-    lanes = idle_lanes(chains, program.lanes, program.chunk if program.span > 1 else 0, program.acceptance.num_stages)
-    work = _Work(state, lanes, _assign(program, inputs, state, lanes, stop), empty_tally(chains))
+    partial = program.chunk if program.span > 1 else None
+    lanes = idle_lanes(chains, program.lanes, partial, program.acceptance.num_stages)
+    work = _Work(state, lanes, _assign(program, inputs, state, lanes, stop), empty_tally(chains, program.lanes))
 
     def some_iterations(work: _Work) -> _Work:
         step = lambda work, _: (_iterate(program, inputs, work, stop), None)  # noqa: E731
         return jax.lax.scan(step, work, None, length=program.looks_every)[0]
 
     work = jax.lax.while_loop(lambda work: jnp.any(work.task.is_active), some_iterations, work)
-    return work.state, work.tally
+    return work.state, work.tally.of_chains()
 
 
 def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> _Work:
     """Take a chunk or several, judge, apply, and go on to the next task."""
     state, lanes, task, _ = work
-    old = jnp.take_along_axis(state.path, (task.site.first + lanes.row)[..., None], axis=1)
-    new = jnp.take_along_axis(task.proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
+    old, new = _pair(state, task, lanes)
     losses, is_valid, steps = _evaluate(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
     lanes, verdict = _look(program, inputs, state, task, lanes, losses, is_valid, new)
     is_decided = task.is_active & verdict.is_decided
@@ -125,6 +125,17 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
     is_cleared = is_decided | ~task.is_active
     lanes = jax.tree.map(lambda leaf: jnp.where(lift(is_cleared, leaf), jnp.zeros_like(leaf), leaf), lanes)
     return _Work(state, lanes, _assign(program, inputs, state, lanes, stop), tally)
+
+
+def _pair(state: State, task: _Task, lanes: Lanes) -> tuple[jax.Array, jax.Array]:
+    """The current and the proposed model (chains, lanes, dim) that every lane looks at."""
+    chains, tau, dim = state.path.shape
+    t, new = task.site.first, task.proposal.models[:, :, 0]
+    if lanes.row is not None:
+        t = t + lanes.row
+        new = jnp.take_along_axis(task.proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
+    number = jnp.arange(chains)[:, None] * tau + t
+    return state.path.reshape(-1, dim).at[number].get(mode="promise_in_bounds"), new
 
 
 def _assign(program: Program, inputs: Inputs, state: State, lanes: Lanes, stop: jax.Array) -> _Task:
@@ -266,7 +277,8 @@ def _learn(program: Program, inputs: Inputs, acceptance: Any, task: _Task, lanes
     learn = _per_evidence(
         program, inputs, task, lanes, lambda evidence, entry: program.acceptance.learn(entry, evidence)
     )
-    return remember(acceptance, task.site, learn(entries_at(acceptance, task.site)), may_learn)
+    entries = entries_at(acceptance, task.site)
+    return remember(acceptance, task.site, entries, learn(entries), may_learn)
 
 
 def _next_phase(program: Program, inputs: Inputs, state: State, task: _Task, is_decided: jax.Array) -> State:

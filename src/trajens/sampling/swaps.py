@@ -74,7 +74,7 @@ def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: Asked)
         return grown, is_decided | verdict.is_decided, is_accepted, added(steps, more)
 
     no = jnp.zeros(count, bool)
-    begin = idle_lanes(count, 1, 0, test.num_stages), no, no, jnp.zeros((count, 2), jnp.uint32)
+    begin = idle_lanes(count, 1, None, test.num_stages), no, no, jnp.zeros((count, 2), jnp.uint32)
     lanes, _, is_accepted, steps = jax.lax.while_loop(lambda carried: ~carried[1].all(), take, begin)
     own = _of_pairs(lanes)
     learnt = jax.vmap(lambda lanes, s, entry: test.learn(entry, evidence_of(lanes, s)))(own, asked.s, asked.entries)

@@ -30,6 +30,21 @@ class Tally(NamedTuple):
     reasons: jax.Array
     steps: jax.Array
 
+
+class LaneTally(NamedTuple):
+    """The same sums for every lane (chains, lanes), one array for each reason; `steps` are those of chains.
+
+    Inside the loop nothing is summed over lanes: on a GPU each such sum would be a kernel of its own.
+    """
+
+    proposals: jax.Array
+    accepted: jax.Array
+    examples: jax.Array
+    evaluations: jax.Array
+    loss_deciding: jax.Array
+    reasons: tuple[jax.Array, ...]
+    steps: jax.Array
+
     def plus(
         self,
         is_decided: jax.Array,
@@ -37,32 +52,44 @@ class Tally(NamedTuple):
         reason: jax.Array,
         batch: jax.Array,
         changed: jax.Array,
-        losses: jax.Array,
+        losses: tuple[jax.Array, jax.Array],
         steps: jax.Array,
-    ) -> Tally:
+    ) -> LaneTally:
         """Add the lanes (chains, lanes) that were decided; `losses` are sums over the batch, old and new.
 
         `steps` (chains,) are those that all lanes took, decided or not.
         """
-        deciding = jnp.where(is_accepted, losses[..., 1], losses[..., 0]) / jnp.maximum(batch * changed, 1)
+        old, new = losses
+        deciding = jnp.where(is_accepted, new, old) / jnp.maximum(batch * changed, 1)
         is_clean = is_decided & jnp.isfinite(deciding)
-        reasons = is_decided[..., None] & (reason[..., None] == jnp.arange(len(Reason)))
-        return Tally(
-            self.proposals + is_decided.sum(1, dtype=jnp.int32),
-            self.accepted + is_accepted.sum(1, dtype=jnp.int32),
-            self.examples + jnp.where(is_decided, batch, 0).sum(1),
-            self.evaluations + jnp.where(is_decided, batch * changed, 0).sum(1),
-            self.loss_deciding + jnp.where(is_clean, deciding, 0.0).sum(1),
-            self.reasons + reasons.sum(1, dtype=jnp.int32),
+        return LaneTally(
+            self.proposals + is_decided,
+            self.accepted + is_accepted,
+            self.examples + jnp.where(is_decided, batch, 0),
+            self.evaluations + jnp.where(is_decided, batch * changed, 0),
+            self.loss_deciding + jnp.where(is_clean, deciding, 0.0),
+            tuple(count + (is_decided & (reason == value)) for value, count in enumerate(self.reasons)),
             added(self.steps, steps),
         )
 
+    def of_chains(self) -> Tally:
+        """Summed over the lanes of every chain."""
+        return Tally(
+            self.proposals.sum(1, dtype=jnp.int32),
+            self.accepted.sum(1, dtype=jnp.int32),
+            self.examples.sum(1, dtype=jnp.int32),
+            self.evaluations.sum(1, dtype=jnp.int32),
+            self.loss_deciding.sum(1),
+            jnp.stack([count.sum(1, dtype=jnp.int32) for count in self.reasons], axis=-1),
+            self.steps,
+        )
 
-def empty_tally(chains: int) -> Tally:
+
+def empty_tally(chains: int, lanes: int = 1) -> LaneTally:
     """Nothing counted yet."""
-    whole, real = jnp.zeros(chains, jnp.int32), jnp.zeros(chains, jnp.float32)
+    whole, real = jnp.zeros((chains, lanes), jnp.int32), jnp.zeros((chains, lanes), jnp.float32)
     steps = jnp.zeros((chains, 2), jnp.uint32)
-    return Tally(whole, whole, whole, whole, real, jnp.zeros((chains, len(Reason)), jnp.int32), steps)
+    return LaneTally(whole, whole, whole, whole, real, tuple(whole for _ in Reason), steps)
 
 
 def whole_steps(words: Any) -> np.ndarray:

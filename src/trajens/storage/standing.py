@@ -146,7 +146,7 @@ def _adapted(arrays: Arrays) -> Adapted:
 
 
 def _pending(arrays: Arrays) -> Tally:
-    like = empty_tally(1)
+    like = empty_tally(1).of_chains()
     # Those of before counted no steps.
     none = {f"{_PENDING}.steps": np.zeros((len(arrays[f"{_PENDING}.proposals"]), 2), np.int64)}
     found: Tally = _unpacked(_PENDING, like, {**none, **arrays})
