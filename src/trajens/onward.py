@@ -148,6 +148,11 @@ def progress_of(now: Standing, last: Records, seconds: float) -> Progress:
     return Progress(now.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss), phase, steps)
 
 
+def _mean(records: Records, *names: str) -> list[list[float]]:
+    """Columns in the mean over chains."""
+    return [records[name].mean(0).tolist() for name in names]
+
+
 @contextmanager
 def shown(
     progress: bool | Show, now: Standing, log: Logbook, course: Course | None
@@ -155,7 +160,9 @@ def shown(
     """A function that tells how far a run is; the bar it may draw is closed at the end."""
     bar: Any = progress
     if progress is True and isinstance(course, ByData):
-        bar = ProgressBar(course.pairs, float(np.mean(log.used.data)), curve=True, unit="pairs")
+        before = [table for table in (now.start, log.records) if table]
+        earlier = [place for table in before for place in zip(*_mean(table, "data_used", "loss"), strict=True)]
+        bar = ProgressBar(course.pairs, float(np.mean(log.used.data)), curve=True, unit="pairs", earlier=earlier)
     elif progress is True:
         bar = ProgressBar(int(now.marks[-1]), now.epoch, curve=True)
 
