@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from trajens.progress import Progress, ProgressBar, Show
-from trajens.records import Records
+from trajens.records import Records, learning_curve
 from trajens.sampling import auditing
 from trajens.sampling.blocks import Blocks
 from trajens.sampling.course import ByData, ByEpochs, Course, Passed
@@ -148,11 +148,6 @@ def progress_of(now: Standing, last: Records, seconds: float) -> Progress:
     return Progress(now.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss), phase, steps)
 
 
-def _mean(records: Records, *names: str) -> list[list[float]]:
-    """Columns in the mean over chains."""
-    return [records[name].mean(0).tolist() for name in names]
-
-
 @contextmanager
 def shown(
     progress: bool | Show, now: Standing, log: Logbook, course: Course | None
@@ -160,8 +155,7 @@ def shown(
     """A function that tells how far a run is; the bar it may draw is closed at the end."""
     bar: Any = progress
     if progress is True and isinstance(course, ByData):
-        before = [table for table in (now.start, log.records) if table]
-        earlier = [place for table in before for place in zip(*_mean(table, "data_used", "loss"), strict=True)]
+        earlier = np.transpose(learning_curve(now.start, log.records)).tolist()
         bar = ProgressBar(course.pairs, float(np.mean(log.used.data)), curve=True, unit="pairs", earlier=earlier)
     elif progress is True:
         bar = ProgressBar(int(now.marks[-1]), now.epoch, curve=True)

@@ -41,6 +41,17 @@ def started(start: Records, budget: float, chains: Any = None) -> Started:
     return Started(pairs, pairs / budget, loss)
 
 
+def learning_curve(start: Records, records: Records, chains: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of losses per chain, and the loss, of a start and of the path after it, in the mean over chains."""
+    select = slice(None) if chains is None else np.atleast_1d(chains)
+    tables = [table for table in (start, records) if table]
+    pairs, loss = (
+        np.concatenate([np.zeros(0), *(table[name][select].mean(0) for table in tables)])
+        for name in ("data_used", "loss")
+    )
+    return pairs, loss
+
+
 def starts(records: Records) -> np.ndarray:
     """The epoch (records,) at which the time that a record speaks of begins."""
     return np.concatenate([[0], records["epoch"][0, :-1]])
