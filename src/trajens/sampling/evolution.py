@@ -33,6 +33,8 @@ _LEAST = 1e-30
 
 _GENERATIONS = 64
 """Per call."""
+_TOLD = 64
+"""Losses of generations that a call has room for: of one shape, however many it has."""
 
 _USUAL, _MORE = 8000, 0.3
 """Generations of a usual budget, and the power of the budget by which a larger one has more."""
@@ -107,7 +109,7 @@ def evolved(
     compiled: Any = (problem.loss, problem.population, how.pairs, examples)
     while now.done < generations:
         span = np.array([now.done, min(now.done + _GENERATIONS, generations), generations], np.int32)
-        carried = _Means(*map(jnp.asarray, now[1:])), np.zeros((_GENERATIONS, len(now.model)), np.float32)
+        carried = _Means(*map(jnp.asarray, now[1:])), np.zeros((_TOLD, len(now.model)), np.float32)
         means, losses = _generations(*compiled, problem.data, key, carried, span, _course(how))
         now = Evolving(int(span[1]), *(np.asarray(leaf) for leaf in means))
         if watch is not None and watch(now, np.asarray(losses)[: span[1] - span[0]]):
