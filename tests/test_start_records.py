@@ -204,7 +204,7 @@ def test_the_picture_begins_with_the_start(at_rest, monkeypatch, tmp_path):
     np.testing.assert_array_equal(line.get_ydata(), loss)
     np.testing.assert_array_equal(loss, [*at_rest.start_records["loss"][1], *at_rest.records["loss"][1]])
     assert (shade.get_x(), shade.get_width()) == (0, begun.pairs)
-    share = f"{begun.share:.0%}".replace("%", " %")
+    share = f"{begun.share:.0%}".replace("%", "\u00a0%")
     assert axes.get_title() == f"start by evolution (shaded, {share} of the budget), then the path"
 
 

@@ -20,6 +20,7 @@ from trajens.figures import style
 from trajens.files import write_with_folder
 from trajens.records import Records, Started, learning_curve
 from trajens.report.learning import PAIRS, is_steep
+from trajens.report.numerals import whole_percent
 from trajens.report.settings import loss_unit
 from trajens.storage.stored import StoredRun
 from trajens.verdict import Case
@@ -106,7 +107,7 @@ def _draw_learning(axes: Any, curve: tuple[np.ndarray, np.ndarray], begun: Start
     if is_steep(loss):
         axes.set_yscale("log")
         style.plain_logarithm(axes.yaxis)
-    share = f"{begun.share:.0%}".replace("%", " %")
+    share = whole_percent(begun.share)
     axes.set_title(f"start by evolution (shaded, {share} of the budget), then the path", fontsize=9)
 
 

@@ -12,7 +12,7 @@ from trajens.report.html import Markup, panel
 from trajens.report.scales import is_logarithmic
 from trajens.verdict import Case
 
-PAIRS = "pairs of losses evaluated, per chain"
+PAIRS = "pairs of losses evaluated (per chain)"
 _STEEP = 4.0
 """Ratio of the first loss to the last from which on the end would look flat on a linear axis."""
 
@@ -27,11 +27,11 @@ def panels(case: Case, loss_unit: str) -> list[Markup]:
     begun = case.started()
     if begun is None:
         return []
-    share, series = numerals.short_percent(round(begun.share, 2)), curves(case)
+    share, series = numerals.whole_percent(begun.share), curves(case)
     chart = Chart(
         "Learning",
         PAIRS,
-        f"loss per model ({loss_unit})",
+        f"loss ({loss_unit})",
         series,
         x_range=(0.0, max(float(one.x[-1]) for one in series)),
         y_log=is_steep(np.concatenate([one.y for one in series])),

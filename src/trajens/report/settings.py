@@ -127,7 +127,8 @@ def _start(name: Any, case: Case) -> str | None:
     begun = case.started()
     if begun is None:
         return _text(name)
-    return f"{EVOLUTION}, {begun.pairs:.3g} pairs of losses per chain ({begun.share:.0%} of the budget)"
+    share = numerals.whole_percent(begun.share)
+    return f"{EVOLUTION}, {begun.pairs:.3g} pairs of losses per chain ({share} of the budget)"
 
 
 def _drawn(known: dict[str, Any]) -> str:
