@@ -9,14 +9,17 @@ JOBS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1 
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml CMakeLists.txt $(wildcard src/trajens/kernels/csrc/*)
+# With the developers' tools; the demo needs a user's packages only. Python compiles what is imported, pip all there is.
+$(VENV)/.installed: EXTRA := dev
+$(VENV)/.demo: EXTRA := figures
+$(VENV)/.installed $(VENV)/.demo: pyproject.toml CMakeLists.txt $(wildcard src/trajens/kernels/csrc/*)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "trajens needs Python 3.11 or newer; try make PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[$(EXTRA)]'
 	@touch $@
 
-demo: install
+demo: $(or $(wildcard $(VENV)/.installed),$(VENV)/.demo)
 	rm -rf demo/run
 	$(BIN)/trajens train --config examples/mnist_demo.toml --out demo/run
 	$(BIN)/trajens evaluate demo/run

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ window.look = () => {
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory):
-    """Pages of a run with classes, of two runs side by side, and of sweeps over two options and over three."""
+    """Pages of a run with classes, with a start too, of two side by side, and of sweeps over two options and three."""
     folder, rng = tmp_path_factory.mktemp("browser"), np.random.default_rng(0)
     x = rng.standard_normal((200, 3))
     np.savez(folder / "data.npz", x=x, y=(x[:, 0] > 0).astype(int) + (x[:, 1] + x[:, 2] > 1))
@@ -70,6 +71,9 @@ def content(tmp_path_factory):
     with pytest.raises(SystemExit):
         tj.cli.app([*command, "--out", str(out)])
     one = seen(out)
+    start = {"data_used": np.tile(np.arange(100, 1100, 100), (3, 1)), "loss": np.geomspace(9.0, 1.0, 30).reshape(3, 10)}
+    path = {**one.case.records, "data_used": one.case.records["data_used"] + 1000}
+    begun = replace(one, case=replace(one.case, start=start, records=path, pairs=float(path["data_used"].max())))
     swept = [
         look(tau=tau, s=s, seed=seed, accuracy=0.9) for tau in (1, 2, 4, 64) for s in (5.0, 20.0) for seed in (1, 2)
     ]
@@ -83,7 +87,7 @@ def content(tmp_path_factory):
     of_sweeps = {
         name: sweep_page(SweepSeen(folder / out.name, tuple(looks)), folder, 7.0) for name, looks in pages.items()
     }
-    return {"one": page([one]), "two": page([one, one]), **of_sweeps}
+    return {"one": page([one]), "start": page([begun]), "two": page([one, one]), **of_sweeps}
 
 
 def looked(tmp_path, text, width, *flags):
@@ -103,7 +107,7 @@ def looked(tmp_path, text, width, *flags):
     return json.loads(html.unescape(found)), complaints
 
 
-@pytest.mark.parametrize("which", ["one", "two", "sweep", "names", "points"])
+@pytest.mark.parametrize("which", ["one", "start", "two", "sweep", "names", "points"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_page_fits_its_window_and_shows_numbers_where_the_mouse_is(tmp_path, content, which, width):
     found, complaints = looked(tmp_path, content[which], width)
@@ -120,6 +124,9 @@ def test_a_page_fits_its_window_and_shows_numbers_where_the_mouse_is(tmp_path, c
     if which == "one":
         assert re.match(r"epoch [\d,]+\nchain 0: [\d.]+", found["tips"]["panel-loss"])
         assert re.match(r"members \d and \d: agree on [\d.]+ % of inputs", found["tips"]["panel-similarity"])
+    if which == "start":
+        assert found["panels"][0] == "panel-learning"
+        assert re.match(r"pairs of losses evaluated [\d,]+\nchain 0: [\d.]+", found["tips"]["panel-learning"])
     if which == "sweep":
         assert re.match(r"tau \d+\ns = 5: [\d.]+ ± [\d.]+\ns = 20: ", found["tips"]["panel-loss"])
         assert re.match(r"tau = 2, s = 20: 25 ± 5 \(2 seeds\)", found["tips"]["panel-loss-map"].replace("\u00a0", " "))

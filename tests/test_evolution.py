@@ -77,14 +77,15 @@ def test_a_watch_is_told_of_generations_and_can_stop_them():
     told = []
     key = fold_in(key_of(np.uint32(0)), np.arange(CHAINS))
 
-    def watch(now, loss):
-        told.append((now.done, loss))
+    def watch(now, losses):
+        told.append((now.done, losses))
         return len(told) == 3
 
     problem = tj.Problem(least_squares, DATA, 2)
     stopped = evolved(problem, key, Evolving.of(START), GENERATIONS, HOW, watch)
     assert [done for done, _ in told] == [64, 128, 192]
-    assert told[2][1] < told[0][1]
+    assert all(losses.shape == (64, CHAINS) for _, losses in told)
+    assert told[2][1][-1].mean() < told[0][1][0].mean()
     assert (stopped.model != found()).any()
     # From where they stood, they go on as if they had not been stopped.
     np.testing.assert_array_equal(evolved(problem, key, stopped, GENERATIONS, HOW).model, found())

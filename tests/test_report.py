@@ -419,7 +419,7 @@ def test_what_parts_of_a_run_call_themselves_is_enough(acceptance, course, monke
     run = replace(run, settings=replace(run.settings, acceptance=acceptance, course=course))
     known = json.loads(json.dumps(identity_of(run.target, run.settings)))
     at_rest = {"records": run.records, "identity": known, "burn_in": 10, "epoch": 400, "last_epoch": 400}
-    for name, value in {**at_rest, "is_complete": True}.items():
+    for name, value in {**at_rest, "is_complete": True, "start_records": {}}.items():
         monkeypatch.setattr(StoredRun, name, value)
     monkeypatch.setattr(type(run), "burn_in", 10)
     mine, its = Case.of(run), Case.of(StoredRun("anywhere"))

@@ -327,6 +327,9 @@ def test_the_command_line_trains_by_itself_and_says_what_was_chosen(capsys, tmp_
         assert row in shown
     stored = tj.StoredRun(out)
     assert (stored.config["budget"], stored.config["start"], stored.is_complete) == (3e4, "evolution", True)
+    [row] = [line for line in shown.splitlines() if "pairs of the start, share, last loss" in line]
+    pairs, loss = (stored.start_records[name][0, -1] for name in ("data_used", "loss"))
+    assert f"{pairs:,}, {pairs / 3e4:.0%}, {loss:.4g}" in row
     assert "minutes" not in stored.config
     code, _, told = call(capsys, "resume", out, "--epochs", "40", "--json")
     assert code == 0, told

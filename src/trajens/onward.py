@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from trajens.progress import Progress, ProgressBar, Show
-from trajens.records import Records
+from trajens.records import Records, learning_curve
 from trajens.sampling import auditing
 from trajens.sampling.blocks import Blocks
 from trajens.sampling.course import ByData, ByEpochs, Course, Passed
@@ -155,7 +155,8 @@ def shown(
     """A function that tells how far a run is; the bar it may draw is closed at the end."""
     bar: Any = progress
     if progress is True and isinstance(course, ByData):
-        bar = ProgressBar(course.pairs, float(np.mean(log.used.data)), curve=True, unit="pairs")
+        earlier = np.transpose(learning_curve(now.start, log.records)).tolist()
+        bar = ProgressBar(course.pairs, float(np.mean(log.used.data)), curve=True, unit="pairs", earlier=earlier)
     elif progress is True:
         bar = ProgressBar(int(now.marks[-1]), now.epoch, curve=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +45,7 @@ class ProgressBar:
     """Epochs, epochs/s, loss, acceptance, mean batch, examples used and time left, on stderr; or pairs per chain.
 
     A bar (with `curve`, also the curve of the loss) in a terminal; elsewhere a plain line every ten seconds.
+    `earlier` are places and losses that the curve begins with. A bar that `is_followed` by another is not left behind.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class ProgressBar:
         label: str = "sampling",
         curve: bool = False,
         unit: str = "epochs",
+        earlier: Iterable[tuple[float, float]] = (),
+        is_followed: bool = False,
     ):
         console = Console(stderr=True)
         columns: list[ProgressColumn] = [
@@ -67,11 +70,11 @@ class ProgressBar:
         self._epochs, self._first, self._label, self._unit = int(epochs), int(first_epoch), label, unit
         self._bar = RichProgress(*columns, console=console)
         self._task = self._bar.add_task(label, total=self._epochs, completed=self._first, numbers="compiling")
-        self._losses: list[tuple[int, float]] = []
-        self._curve = curve
+        self._losses: list[tuple[float, float]] = list(earlier)
+        self._curve, self._left = curve, 0 if self._losses else self._first
         self._written = time.monotonic()
         is_live = console.is_terminal and not console.is_dumb_terminal
-        self._live = Live(self._bar, console=console) if is_live else None
+        self._live = Live(self._bar, console=console, transient=is_followed) if is_live else None
         if self._live is not None:
             self._live.start()
 
@@ -126,7 +129,7 @@ class ProgressBar:
         """Loss per model against the epoch, as bars of blocks."""
         height, width = 8, max(20, min(self._console.width - 12, 100))
         epochs, losses = np.array(self._losses, float).T
-        at = np.linspace(self._first, self._epochs, width)
+        at = np.linspace(self._left, self._epochs, width)
         values = np.interp(at, epochs, losses)
         shown = np.where(at <= epochs[-1], values, np.nan)
         # A loss of exactly 0 has no scale of its own.

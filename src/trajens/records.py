@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,32 @@ def joined(tables: list[Records]) -> Records:
 def num_records(records: Records) -> int:
     """Records of every chain."""
     return int(records["epoch"].shape[1]) if records else 0
+
+
+class Started(NamedTuple):
+    """What a start by evolution took, in pairs of losses per chain and of the budget, and the loss at its end."""
+
+    pairs: float
+    share: float
+    loss: float
+
+
+def started(start: Records, budget: float, chains: Any = None) -> Started:
+    """Of the records of a start and a budget of pairs per chain; mean over all chains or those in `chains`."""
+    select = slice(None) if chains is None else np.atleast_1d(chains)
+    pairs, loss = (float(start[name][select, -1].mean()) for name in ("data_used", "loss"))
+    return Started(pairs, pairs / budget, loss)
+
+
+def learning_curve(start: Records, records: Records, chains: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of losses per chain, and the loss, of a start and of the path after it, in the mean over chains."""
+    select = slice(None) if chains is None else np.atleast_1d(chains)
+    tables = [table for table in (start, records) if table]
+    pairs, loss = (
+        np.concatenate([np.zeros(0), *(table[name][select].mean(0) for table in tables)])
+        for name in ("data_used", "loss")
+    )
+    return pairs, loss
 
 
 def starts(records: Records) -> np.ndarray:

@@ -90,6 +90,15 @@ class Run(Recorded):
         return s_of(self.target, self.adapted, self.epochs, self.settings.chains)
 
     @property
+    def start_records(self) -> Records:
+        """How the loss fell in a start by evolution, as arrays (chains, records); empty where there was none.
+
+        ``data_used`` are the pairs of losses so far, and go on in those of `records`; ``loss`` is the mean, since the
+        record before, over all models that the strategy tried, on its minibatches.
+        """
+        return self.standing.start
+
+    @property
     def paths(self) -> np.ndarray:
         """The last path of every chain, (chains, tau, dim)."""
         return np.asarray(self.state.path)

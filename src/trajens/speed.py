@@ -43,7 +43,7 @@ def pairs_per_second(target: Target, settings: Settings, start: Any = EVOLUTION)
     key = jax.tree.map(np.asarray, state.key)
     seen: list[tuple[float, int]] = []
 
-    def watch(now: Evolving, loss: float) -> bool:
+    def watch(now: Evolving, losses: np.ndarray) -> bool:
         seen.append((time.perf_counter(), now.done))
         return seen[-1][0] - seen[0][0] > _TIMED
 

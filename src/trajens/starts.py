@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from trajens.losses import compiled_losses_of_pairs
 from trajens.precision import as_single
 from trajens.problem import Problem
 from trajens.progress import Progress, ProgressBar, Show
+from trajens.records import Records
 from trajens.sampling.course import ByData
 from trajens.sampling.devices import Sampler
 from trajens.sampling.evolution import Evolution, Evolving, evolved
 from trajens.sampling.first_s import slopes
 from trajens.sampling.scoring import rescored
+from trajens.sampling.start_curve import StartCurve
 from trajens.storage.directory import RunDirectory
 from trajens.storage.identity import identity_of
 from trajens.storage.standing import Standing
@@ -62,32 +65,48 @@ def for_evolution(pairs: float) -> float:
     return SHARE_OF_EVOLUTION * min(pairs, BUDGET * (pairs / BUDGET) ** LESS)
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where a path starts.
+
+    Attributes
+    ----------
+    paths : (chains, tau, dim), or None for random ones
+    pairs : float
+        Of losses per chain, that were taken to find them.
+    records : dict of arrays (chains, records)
+        See `StartCurve.records`; none where nothing was taken.
+    """
+
+    paths: np.ndarray | None
+    pairs: float = 0.0
+    records: Records = field(default_factory=dict)
+
+
 def start_of(
     sampler: Sampler,
     start: Any,
     shown: Shown,
     directory: RunDirectory | None,
     stop: Callable[[], bool] | None,
-) -> tuple[np.ndarray | None, float]:
-    """Paths to start from, None for random ones, and the pairs of losses per chain that they took."""
+) -> Start:
+    """What `start` of `trajens.train` stands for."""
     target, chains = sampler.target, sampler.settings.chains
     if not isinstance(start, (str, Path)):
-        return _constant(start, target, chains), 0.0
+        return Start(_constant(start, target, chains))
     if start == RANDOM:
-        return None, 0.0
+        return Start(None)
     if start == EVOLUTION:
         return _evolved(sampler, shown, directory, stop)
     require(
         Path(start).is_dir(),
         f"start must be evolution, random, an array or the directory of a run, got {str(start)!r}; check it.",
     )
-    return StoredRun(start).paths, 0.0
+    return Start(StoredRun(start).paths)
 
 
-def _evolved(
-    sampler: Sampler, shown: Shown, directory: RunDirectory | None, stop: Callable[[], bool] | None
-) -> tuple[np.ndarray, float]:
-    """Constant paths at models by evolution, or at those it began with where they are better; and its pairs."""
+def _evolved(sampler: Sampler, shown: Shown, directory: RunDirectory | None, stop: Callable[[], bool] | None) -> Start:
+    """Constant paths at models by evolution, or at those it began with where they are better."""
     target, settings, problem = sampler.target, sampler.settings, sampler.target.problem
     assert isinstance(settings.course, ByData)
     random = sampler.init()
@@ -98,13 +117,15 @@ def _evolved(
     identity = {} if directory is None else identity_of(target, settings)
     kept = None if directory is None else directory.kept_start(identity)
     begin = Evolving.of(models) if kept is None else Evolving(int(kept["done"]), *(kept[n] for n in _MOMENTS))
+    curve = StartCurve(generations, settings.chains, kept)
 
-    def watch(now: Evolving, loss: float) -> bool:
-        shown(now.done * pairs, loss, time.perf_counter() - began, settings.chains)
+    def watch(now: Evolving, losses: np.ndarray) -> bool:
+        curve.add(now.done, losses)
+        shown(now.done * pairs, float(losses[-1].mean()), time.perf_counter() - began, settings.chains)
         is_stopped = stop is not None and stop()
         if directory is not None and (is_stopped or directory.is_due()):
             named = zip(_MOMENTS, now[1:], strict=True)
-            directory.keep_start({"done": np.array(now.done), **dict(named)}, identity)
+            directory.keep_start({"done": np.array(now.done), **dict(named), **curve.arrays}, identity)
         return is_stopped
 
     found = evolved(problem, jax.tree.map(np.asarray, random.key), begin, generations, how, watch)
@@ -113,7 +134,7 @@ def _evolved(
     some = _checked(problem, settings.course.pairs)
     is_better = _losses(problem, found.model, some) < _losses(problem, models, some)
     chosen = np.where(is_better[:, None], found.model, models)
-    return _constant(chosen[:, None], target, settings.chains), float(generations * pairs)
+    return Start(_constant(chosen[:, None], target, settings.chains), float(generations * pairs), curve.records(pairs))
 
 
 def _constant(start: Any, target: Target, chains: int) -> np.ndarray:
@@ -176,7 +197,9 @@ class Shown:
     """Shows the start, where progress is shown."""
 
     def __init__(self, progress: bool | Show, pairs: float):
-        self._show: Any = ProgressBar(pairs, label=EVOLUTION, unit="pairs") if progress is True else progress
+        self._show: Any = progress
+        if progress is True:
+            self._show = ProgressBar(pairs, label=EVOLUTION, curve=True, unit="pairs", is_followed=True)
 
     def __call__(self, pairs: int, loss: float, seconds: float, chains: int) -> None:
         if self._show:

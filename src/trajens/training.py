@@ -107,7 +107,7 @@ def train(
     Returns
     -------
     Run
-        With ``run.s``, the tilt it has ended at.
+        With ``run.s``, the tilt it has ended at, and ``run.start_records``, how the loss fell in its start.
     """
     target, settings = prepared(
         problem,
@@ -152,9 +152,9 @@ def train_prepared(
     def begin(sampler: Sampler) -> Standing:
         began = time.perf_counter()
         with Shown(progress, course.pairs) as shown:
-            paths, pairs = start_of(sampler, start, shown, directory, stop)
-        standing = begun_at(sampler, paths, pairs)
-        return replace(standing, seconds=time.perf_counter() - began)
+            found = start_of(sampler, start, shown, directory, stop)
+        standing = begun_at(sampler, found.paths, found.pairs)
+        return replace(standing, seconds=time.perf_counter() - began, start=found.records)
 
     return carried_out(target, settings, directory, begin, progress, stop)
 

@@ -6,7 +6,7 @@ A `Case` is what is judged of a run, in memory or at rest; `judgements` are made
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from trajens import acceptance as tests
 from trajens.agreement import agreement
 from trajens.convergence import Converged
 from trajens.judgement import ATTENTION, OK, UNKNOWN, Judgement
-from trajens.records import Records, has_summary, is_within, summarise
+from trajens.records import Records, Started, has_summary, is_within, started, summarise
 from trajens.run import Run
 from trajens.sampling.course import ByData
 from trajens.sampling.recording import REASONS
@@ -49,6 +49,8 @@ class Case:
         The loss that s was to rise to.
     asked : Converged or None
         What the run was to go on for.
+    start : Records
+        Those of its start by evolution; empty where there was none.
     """
 
     records: Records
@@ -62,6 +64,7 @@ class Case:
     pairs: float | None
     asked_loss: float | None
     asked: Converged | None = None
+    start: Records = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Run | StoredRun) -> Case:
@@ -81,6 +84,7 @@ class Case:
                 None if by_data is None else by_data.pairs,
                 None if by_data is None else by_data.loss,
                 course.asked if isinstance(course, UntilConverged) else None,
+                run.start_records,
             )
         known = run.identity
         test_name = str(known.get("acceptance"))
@@ -96,7 +100,12 @@ class Case:
             _number_in(known.get("course"), "pairs"),
             _number_in(known.get("course"), "loss"),
             _asked_in(known.get("course")),
+            run.start_records,
         )
+
+    def started(self, chains: Any = None) -> Started | None:
+        """What the start took and came to, in the mean over all chains or those in `chains`; None without one."""
+        return None if self.pairs is None or not self.start else started(self.start, self.pairs, chains)
 
     @property
     def after(self) -> Records:
@@ -110,7 +119,9 @@ class Case:
 def report(run: Run) -> str:
     """What was chosen, the audited error of s, and what to do next, for a complete run of `trajens.train`."""
     found, tolerance = run.summary(), getattr(run.settings.acceptance, "tolerance", None)
-    start = f"start: {run.standing.begun:.2g} pairs of losses per chain for an evolution strategy\n"
+    begun = Case.of(run).started()
+    came = "" if begun is None else f", {begun.share:.0%} of the budget, to a loss of {begun.loss:.4g}"
+    start = f"start: {run.standing.begun:.2g} pairs of losses per chain for an evolution strategy{came}\n"
     moves = f", moves of size {found['move_size']:.2g}" if np.isfinite(found["move_size"]) else ""
     scores = ", examples drawn by their losses" if run.settings.is_scoring else ""
     among = "" if run.target.problem.population.limit else f" of {run.target.problem.size}"

@@ -18,7 +18,7 @@ from trajens.experiments.kinds import grouped, tilts
 from trajens.experiments.options import EVEN
 from trajens.rl.problem import episodes_of
 from trajens.run import Run
-from trajens.verdict import audited_error
+from trajens.verdict import Case, audited_error
 
 _LARGEST_EXACT_TAU = 1024
 """The exact solution is a dense matrix of side tau D; longer paths go without it."""
@@ -27,12 +27,18 @@ _LARGEST_EXACT_TAU = 1024
 def summary(run: Run, experiment: Experiment) -> dict[str, Any]:
     """The summary of a run; ``by_s`` has one for every group of chains when there are several s."""
     if experiment.config.s is None:
-        return {**run.summary(), "s": float(run.s[0])}
+        return {**_numbers(run), "s": float(run.s[0])}
     groups = grouped(experiment.config.s, run.settings.chains)
     if tilts(experiment.config.s)[1] is not None:
-        return {**run.summary(), "s": groups[0][0]}
-    by_s = [_with_exact({**run.summary(chains), "s": float(run.s[chains[0]])}, experiment) for _, chains in groups]
-    return by_s[0] if len(by_s) == 1 else {**run.summary(), "by_s": by_s}
+        return {**_numbers(run), "s": groups[0][0]}
+    by_s = [_with_exact({**_numbers(run, chains), "s": float(run.s[chains[0]])}, experiment) for _, chains in groups]
+    return by_s[0] if len(by_s) == 1 else {**_numbers(run), "by_s": by_s}
+
+
+def _numbers(run: Run, chains: Any = None) -> dict[str, Any]:
+    """The summary of all chains or those in `chains`, with that of their start where there was one."""
+    begun = Case.of(run).started(chains)
+    return {**run.summary(chains), **({} if begun is None else {"start": begun._asdict()})}
 
 
 def _with_exact(numbers: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
@@ -50,6 +56,10 @@ def _with_exact(numbers: dict[str, Any], experiment: Experiment) -> dict[str, An
 
 def _rate(value: float) -> str:
     return f"{value:.3f}" if np.isfinite(value) else "-"
+
+
+def _started(pairs: float, share: float, loss: float) -> str:
+    return f"{pairs:,.0f}, {share:.0%}, {loss:.4g}"
 
 
 def convergence(group: dict[str, Any]) -> str:
@@ -90,6 +100,8 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
         add("labels", lambda g: experiment.labels)
     if experiment.is_by_data:
         add("start", lambda g: str(experiment.config.start))
+        if "start" in groups[0]:
+            add("pairs of the start, share, last loss", lambda g: _started(**g["start"]))
         add("examples drawn by", lambda g: experiment.scores or EVEN)
     if np.isfinite(groups[0]["move_size"]):
         add("size of moves, tuned", lambda g: f"{g['move_size']:.3g}")

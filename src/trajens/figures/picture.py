@@ -1,4 +1,4 @@
-"""One picture of a run: loss, acceptance and batch, how the ensemble grows better with its members, and its doubts.
+"""One picture of a run: its loss with that of its start, acceptance and batch, its members together, and its doubts.
 
 The last two panels show accuracy and the inputs that members disagree on for classifiers, and the error of the mean and
 predictions against the truth for regressors.
@@ -18,8 +18,12 @@ from trajens.ensemble import Ensemble, RegressionScores, Scores, chosen_chains, 
 from trajens.errors import require
 from trajens.figures import style
 from trajens.files import write_with_folder
-from trajens.records import Records
+from trajens.records import Records, Started, learning_curve
+from trajens.report.learning import PAIRS, is_steep
+from trajens.report.numerals import whole_percent
+from trajens.report.settings import loss_unit
 from trajens.storage.stored import StoredRun
+from trajens.verdict import Case
 
 _DIGITS = (3, 6)
 _POINTS = 200
@@ -51,7 +55,12 @@ def draw(file: Path, run: StoredRun, ensemble: Ensemble, data: Labelled, name: s
 
     def drawn(panels: Any) -> None:
         (left, right), (low_left, low_right) = panels
-        _draw_loss(left, curves)
+        begun = Case.of(run).started(chosen)
+        if begun is None:
+            _draw_loss(left, curves, loss_unit(run))
+        else:
+            _draw_learning(left, learning_curve(run.start_records, records, chosen), begun, loss_unit(run))
+            _draw_tilt(left, curves["data_used"], curves["s"])
         draw_work(right, curves)
         last_panels(low_left, low_right, ensemble, data, name)
 
@@ -79,14 +88,35 @@ def written(file: Path, drawn: Callable[[Any], None]) -> None:
     write_with_folder(file, content.getvalue())
 
 
-def _draw_loss(axes: Any, curves: Records) -> None:
+def _draw_loss(axes: Any, curves: Records, unit: str) -> None:
     axes.plot(curves["epoch"], curves["loss"], color=style.COLOURS[0])
-    axes.set(xlabel="epoch", ylabel="loss per model", ylim=(0, None))
+    axes.set(xlabel="epoch", ylabel=f"loss per model ({unit})", ylim=(0, None))
     if len(set(curves["s"])) > 1:
-        tilt = axes.twinx()
-        tilt.plot(curves["epoch"], curves["s"], color=style.COLOURS[1], linestyle="--")
-        tilt.set(ylabel="$s$ (dashed)", ylim=(0, None))
-        axes.tick_params(right=False, which="both")
+        _draw_tilt(axes, curves["epoch"], curves["s"])
+
+
+def _draw_learning(axes: Any, curve: tuple[np.ndarray, np.ndarray], begun: Started, unit: str) -> None:
+    """The loss of a start, which is shaded, and of the path after it, against the pairs that they took."""
+    from matplotlib.ticker import EngFormatter
+
+    pairs, loss = curve
+    axes.axvspan(0, begun.pairs, color="0.92", linewidth=0)
+    axes.plot(pairs, loss, color=style.COLOURS[0])
+    axes.set(xlabel=PAIRS, ylabel=f"loss per model ({unit})", xlim=(0, pairs[-1]))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if is_steep(loss):
+        axes.set_yscale("log")
+        style.plain_logarithm(axes.yaxis)
+    share = whole_percent(begun.share)
+    axes.set_title(f"start by evolution (shaded, {share} of the budget), then the path", fontsize=9)
+
+
+def _draw_tilt(axes: Any, x: np.ndarray, s: np.ndarray) -> None:
+    """The tilt on an axis to the right."""
+    tilt = axes.twinx()
+    tilt.plot(x, s, color=style.COLOURS[1], linestyle="--")
+    tilt.set(ylabel="$s$ (dashed)", ylim=(0, 1.1 * s.max()))
+    axes.tick_params(right=False, which="both")
 
 
 def draw_work(axes: Any, curves: Records) -> None:

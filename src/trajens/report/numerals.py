@@ -22,6 +22,11 @@ def percent(value: float) -> str:
     return f"{value:.2%}".replace("%", "\u00a0%") if math.isfinite(value) else _ABSENT
 
 
+def whole_percent(value: float) -> str:
+    """A share in whole per cent."""
+    return f"{value:.0%}".replace("%", "\u00a0%")
+
+
 def with_error(value: float, error: float) -> str:
     """A number and its standard error, where that is known."""
     return f"{number(value)} ±\u00a0{error:.2g}" if math.isfinite(error) else number(value)

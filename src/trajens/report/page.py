@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trajens.report import history, numerals, quality, returns
+from trajens.report import history, learning, numerals, quality, returns
 from trajens.report.compared import comparison
 from trajens.report.document import document
 from trajens.report.doubts import doubts
@@ -41,6 +41,7 @@ def _sections(seen: Seen) -> Markup:
     course = history.panels(seen.case, examples, loss_unit(seen.stored))
     if found is not None:
         course = [*returns.panels(found, seen.case.records), *course]
+    course = [*learning.panels(seen.case, loss_unit(seen.stored)), *course]
     parts = [
         section("verdict", "Verdict", verdicts(seen.judgements)),
         section("scores", "At a glance", *_glance(seen)),

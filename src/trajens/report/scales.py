@@ -43,10 +43,10 @@ class Scale:
         return [float(f"{(first + k) * step:.12g}") for k in range(count)]
 
 
-def is_logarithmic(values: np.ndarray) -> bool:
-    """Whether positive numbers differ by so large a factor that their logarithms are easier to read."""
+def is_logarithmic(values: np.ndarray, ratio: float = _LOGARITHMIC) -> bool:
+    """Whether positive numbers differ by so large a factor, `ratio`, that their logarithms are easier to read."""
     values = values[np.isfinite(values)]
-    return bool(values.size and values.min() > 0 and values.max() > _LOGARITHMIC * values.min())
+    return bool(values.size and values.min() > 0 and values.max() > ratio * values.min())
 
 
 def limits(values: np.ndarray, is_log: bool = False, holds: tuple[float, ...] = ()) -> tuple[float, float]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from trajens.report import numerals
 from trajens.report.html import Markup, table, tag
+from trajens.starts import EVOLUTION
 from trajens.storage.stored import StoredRun
 from trajens.verdict import Case
 
@@ -43,7 +44,7 @@ def settings(stored: StoredRun, case: Case) -> dict[str, str]:
         "moves": _text(known.get("move")),
         "order of updates": _text(known.get("scan")),
         "examples drawn": _drawn(known),
-        "start": _text(config.get("start")),
+        "start": _start(config.get("start"), case),
         "budget": None if case.pairs is None else f"{case.pairs:.3g} pairs of losses per chain",
         "chains": _text(known.get("chains")),
         "seed": _text(known.get("seed")),
@@ -120,6 +121,14 @@ def _network(config: dict[str, Any]) -> dict[str, Any] | None:
     if "sizes" not in config:
         return None
     return {name: config[name] for name in ("model", "sizes", "activation", "weights") if name in config}
+
+
+def _start(name: Any, case: Case) -> str | None:
+    begun = case.started()
+    if begun is None:
+        return _text(name)
+    share = numerals.whole_percent(begun.share)
+    return f"{EVOLUTION}, {begun.pairs:.3g} pairs of losses per chain ({share} of the budget)"
 
 
 def _drawn(known: dict[str, Any]) -> str:

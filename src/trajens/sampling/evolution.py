@@ -33,6 +33,8 @@ _LEAST = 1e-30
 
 _GENERATIONS = 64
 """Per call."""
+_TOLD = 64
+"""Losses of generations that a call has room for: of one shape, however many it has."""
 
 _USUAL, _MORE = 8000, 0.3
 """Generations of a usual budget, and the power of the budget by which a larger one has more."""
@@ -92,8 +94,9 @@ class Evolving(NamedTuple):
         return Evolving(0, models, np.zeros_like(models), np.zeros_like(models))
 
 
-Watch = Callable[[Evolving, float], bool]
-"""Told after every call: where the strategies stand, and the loss of the last generation; True stops."""
+Watch = Callable[[Evolving, np.ndarray], bool]
+"""Told after every call: where the strategies stand, and the mean losses (n, chains) in the last n generations, of all
+models that were tried; True stops."""
 
 
 @single
@@ -106,9 +109,10 @@ def evolved(
     compiled: Any = (problem.loss, problem.population, how.pairs, examples)
     while now.done < generations:
         span = np.array([now.done, min(now.done + _GENERATIONS, generations), generations], np.int32)
-        means, loss = _generations(*compiled, problem.data, key, _Means(*map(jnp.asarray, now[1:])), span, _course(how))
+        carried = _Means(*map(jnp.asarray, now[1:])), np.zeros((_TOLD, len(now.model)), np.float32)
+        means, losses = _generations(*compiled, problem.data, key, carried, span, _course(how))
         now = Evolving(int(span[1]), *(np.asarray(leaf) for leaf in means))
-        if watch is not None and watch(now, float(loss)):
+        if watch is not None and watch(now, np.asarray(losses)[: span[1] - span[0]]):
             break
     return now
 
@@ -125,15 +129,15 @@ def _generations(
     examples: int,
     data: Any,
     key: Key,
-    means: _Means,
+    carried: tuple[_Means, jax.Array],
     span: jax.Array,
     course: jax.Array,
 ) -> tuple[_Means, jax.Array]:
-    """Generations span[0]..span[1] - 1 of span[2], and the mean loss in the last."""
-    chains, dim = means.model.shape
+    """Generations span[0]..span[1] - 1 of span[2], and the mean loss (n, chains) in each of them."""
+    chains, dim = carried[0].model.shape
 
     def one(number: jax.Array, carried: tuple[_Means, jax.Array]) -> tuple[_Means, jax.Array]:
-        model, slope, square = carried[0]
+        (model, slope, square), told = carried
         done = number / jnp.maximum(span[2] - 1, 1)
         spread = course[0] * (course[1] / course[0]) ** done
         step = course[2] * (course[3] / course[2]) ** done
@@ -161,6 +165,7 @@ def _generations(
         corrected = slope / (1 - _MEMORY ** (number + 1))
         scale = jnp.sqrt(square / (1 - _SQUARES ** (number + 1))) + _TINY
         model = model - step * corrected / scale
-        return _Means(model, slope, square), mean.mean()
+        told = jax.lax.dynamic_update_index_in_dim(told, mean.mean((1, 2)), number - span[0], 0)
+        return _Means(model, slope, square), told
 
-    return jax.lax.fori_loop(span[0], span[1], one, (means, jnp.float32(0)))
+    return jax.lax.fori_loop(span[0], span[1], one, carried)

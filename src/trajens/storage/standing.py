@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from trajens.records import Records
 from trajens.sampling.adapted import Adapted
 from trajens.sampling.replicas import Replicas
 from trajens.sampling.sampler import State
@@ -18,7 +19,7 @@ from trajens.storage.checkpoint import Arrays
 FORMAT = 2
 """Of checkpoints; another number means that a run can be read, but not continued."""
 
-_STATE, _PENDING, _REPLICAS, _BURN_IN = "state", "pending", "replicas", "burn_in"
+_STATE, _PENDING, _REPLICAS, _BURN_IN, _START = "state", "pending", "replicas", "burn_in", "start."
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Standing:
         Pairs per chain that the start took.
     replicas : Replicas or None
         Where paths have been, of a run that exchanges them.
+    start : dict of arrays (chains, records)
+        How the loss fell in the start, of a run that began with one.
     """
 
     state: State
@@ -55,6 +58,7 @@ class Standing:
     adapted: Adapted = field(default_factory=lambda: Adapted(0))
     begun: float = 0.0
     replicas: Replicas | None = None
+    start: Records = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -78,6 +82,7 @@ class Standing:
             **({} if self.adapted.levels is None else {"levels": self.adapted.levels}),
             **({} if self.replicas is None else _packed(_REPLICAS, self.replicas)),
             "begun": np.array(self.begun),
+            **{_START + name: values for name, values in self.start.items()},
             "format": np.array(FORMAT),
         }
 
@@ -95,6 +100,7 @@ def unpacked(arrays: Arrays, like: State, replicas: Replicas | None = None) -> S
         _adapted(arrays),
         float(arrays.get("begun", 0.0)),
         _replicas(arrays, replicas) if replicas is not None and _has(_REPLICAS, arrays) else None,
+        start_records_of(arrays),
     )
 
 
@@ -138,6 +144,11 @@ def seconds_of(arrays: Arrays) -> float:
 def burn_in_of(arrays: Arrays) -> int | None:
     """The epoch at which averages begin; None in checkpoints of before, whose runs were told."""
     return int(arrays[_BURN_IN]) if _BURN_IN in arrays else None
+
+
+def start_records_of(arrays: Arrays) -> Records:
+    """How the loss fell in the start; nothing in checkpoints of before, and where there was no start."""
+    return {name.removeprefix(_START): values for name, values in arrays.items() if name.startswith(_START)}
 
 
 def _adapted(arrays: Arrays) -> Adapted:

@@ -33,6 +33,7 @@ from trajens.storage.standing import (
     paths_of,
     recorded_of,
     seconds_of,
+    start_records_of,
     unpacked,
 )
 from trajens.storage.sums import Sum, sum_in
@@ -99,6 +100,11 @@ class StoredRun(Recorded):
         """All records as arrays (chains, records), see `trajens.Run`."""
         length = self._checked_length(self.record_file.file)
         return {} if length == 0 else self.record_file.read(length)
+
+    @property
+    def start_records(self) -> Records:
+        """How the loss fell in the start by evolution, see `trajens.Run`; empty without one, and in runs of before."""
+        return start_records_of(self.arrays)
 
     def records_until(self, recorded: int) -> Records:
         """The first `recorded` records, which must be there."""
