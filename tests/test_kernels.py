@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from types import SimpleNamespace
 
 import jax
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import trajens as tj
+from tests.small_run import StopAfter, again, fresh, sample
 from trajens import kernels
 from trajens.kernels import library
 from trajens.kernels.cpu_levels import NAMES
@@ -137,6 +139,30 @@ def test_levels_that_round_differently_are_told_apart_and_others_are_not(levels)
         said.setdefault(levels.is_fused, set()).add(library("cpu").rounding)
     assert all(len(same) == 1 for same in said.values())
     assert len(set().union(*said.values())) == len(said)
+
+
+def test_a_run_that_goes_on_at_a_level_that_rounds_differently_says_so(levels, tmp_path):
+    apart = [name for name in levels.names if _is_fused(levels, name) != _is_fused(levels, levels.names[0])]
+    if not apart:
+        pytest.skip("all levels of this processor round alike")
+    levels.use(levels.names[0])
+    sample(fresh(tmp_path / "run"), epochs=300, stop=StopAfter(0))
+    for name, ends in (levels.names[1], StopAfter(0)), (apart[0], None):
+        levels.use(name)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            sample(again(tmp_path / "run"), epochs=300, stop=ends)
+        said = [str(one.message) for one in caught if "was last run with" in str(one.message)]
+        assert len(said) == (name in apart)
+        assert all("loss_kernel" in one and "products rounded before they are added" in one for one in said)
+
+
+def _is_fused(levels, name):
+    before = levels.in_use
+    levels.use(name)
+    is_fused = levels.is_fused
+    levels.use(before)
+    return is_fused
 
 
 def test_multiply_adds_are_counted(levels):

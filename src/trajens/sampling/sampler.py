@@ -110,6 +110,8 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
     old, new = _pair(state, task, lanes)
     losses, is_valid, steps = _evaluate(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
     lanes, verdict = _look(program, inputs, state, task, lanes, losses, is_valid, new)
+    # Kept apart from what follows, for which a GPU would compute the verdict again and copy what it is computed from.
+    lanes, verdict = jax.lax.optimization_barrier((lanes, verdict))
     is_decided = task.is_active & verdict.is_decided
     is_accepted = is_decided & verdict.is_accepted
 
@@ -124,7 +126,11 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
 
     is_cleared = is_decided | ~task.is_active
     lanes = jax.tree.map(lambda leaf: jnp.where(lift(is_cleared, leaf), jnp.zeros_like(leaf), leaf), lanes)
-    return _Work(state, lanes, _assign(program, inputs, state, lanes, stop), tally)
+    following = _assign(program, inputs, state, lanes, stop)
+    if len(program.move.components) == 1:
+        # The same in every iteration, which a compiler sees only of an array that is handed on.
+        following = following._replace(site=following.site._replace(kind=task.site.kind))
+    return _Work(state, lanes, following, tally)
 
 
 def _pair(state: State, task: _Task, lanes: Lanes) -> tuple[jax.Array, jax.Array]:
