@@ -15,9 +15,9 @@ from trajens.moves.base import Site
 class Lanes(NamedTuple):
     """Fields are (chains, lanes, ...); `past` is None for tests of one stage.
 
-    `losses` are sums over the batch, of the current and of the proposed models. `row` is the number of the model that is
-    looked at among those that change, and `partial` the differences of those before it; both are None where a proposal
-    changes one model.
+    `losses` are sums over the batch, of the current and of the proposed models. `row` is the number of the model that
+    is looked at among those that change, and `partial` the differences of those before it; both are None where a
+    proposal changes one model.
     """
 
     row: jax.Array | None
