@@ -11,21 +11,25 @@ from jax._src import compiler
 jax.config.update("jax_num_cpu_devices", 4)
 
 
-COMPARE_BITS = (
-    "test_reproducibility",
-    "test_precision",
+LIKE_A_USER = "test_reproducibility", "test_precision", "test_acceptance_laws"
+"""Files whose programs are those a user has: bits of one are compared with those of another, or millions are drawn."""
+OPTIMISED = (
     "test_kernels",
-    "test_sampler_core",
     "test_schedule",
     "test_extending",
+    "test_docs",
+    "test_bench",
+    "test_models",
+    "test_quick_figures",
 )
-"""Files whose tests compare the bits of one program with those of another."""
-SAMPLE_LONG = "test_docs", "test_bench", "test_models", "test_quick_figures"
-"""Files, beside the laws, that sample for longer than they compile."""
-
+"""Files, beside the laws, that sample for longer than they compile, or compare bits where order matters to them."""
+NOT_OPTIMISED = ("test_conditionals",)
+"""Files of laws that compile for longer than they draw."""
 EMITTERS = {"xla_cpu_use_fusion_emitters": False}
 """The option of XLA that says whether MLIR generates code, and what it is for the test that is run."""
-FLAGS = " ".join(["--xla_backend_optimization_level=1", *(f"--{name}={value}".lower() for name, value in EMITTERS.items())])
+FLAGS = " ".join(
+    ["--xla_backend_optimization_level=1", *(f"--{name}={value}".lower() for name, value in EMITTERS.items())]
+)
 """How programs are compiled, here and in processes that tests start, where nothing else is said."""
 WANTED = pytest.StashKey[tuple[bool, bool]]()
 """How the programs of the last test were compiled."""
@@ -69,15 +73,17 @@ def pytest_runtest_setup(item):
     Laws are sampled for long, and where bits of different programs are compared they are those a user has.
     """
     if item.config.option.markexpr != "gpu":
-        has_users_programs = item.path.stem in COMPARE_BITS
-        is_optimised = has_users_programs or "laws" in item.path.parts or item.path.stem in SAMPLE_LONG
-        wanted = is_optimised, has_users_programs
+        wanted = item.path.stem in LIKE_A_USER, _is_optimised(item)
         if wanted != item.config.stash.get(WANTED, wanted):
             # JAX does not ask how a program it has was compiled.
             jax.clear_caches()
         item.config.stash[WANTED] = wanted
-        jax.config.update("jax_disable_most_optimizations", not is_optimised)
-        EMITTERS.update(dict.fromkeys(EMITTERS, has_users_programs))
+        EMITTERS.update(dict.fromkeys(EMITTERS, wanted[0]))
+        jax.config.update("jax_disable_most_optimizations", not any(wanted))
+
+
+def _is_optimised(item):
+    return ("laws" in item.path.parts or item.path.stem in OPTIMISED) and item.path.stem not in NOT_OPTIMISED
 
 
 def _with_emitters(get_compile_options):
