@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One more process than cores: tests that start others wait for them.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else os.cpu_count() + 1)')
 
-.PHONY: install demo test test-slow test-long browser cluster lint docs wheel matrix sanitize gpu bench clean
+.PHONY: install demo test quick test-slow test-long browser cluster lint docs wheel matrix sanitize gpu bench clean
 
 install: $(VENV)/.installed
 
@@ -26,7 +26,11 @@ demo: $(or $(wildcard $(VENV)/.installed),$(VENV)/.demo)
 	$(BIN)/trajens picture demo/run --out demo/mnist.png
 	$(BIN)/trajens report demo/run --out demo/report.html
 
-test: lint
+# The checks of lint beside the tests: mypy has one process.
+test: install
+	@$(MAKE) --no-print-directory -j 2 lint quick
+
+quick: install
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not long and not browser and not cluster"
 
 # What takes longer: biases to a tenth of a per cent, damaged files, many kills.

@@ -6,21 +6,33 @@ import tempfile
 
 import jax
 import pytest
+from jax._src import compiler
 
 jax.config.update("jax_num_cpu_devices", 4)
 
 
-COMPARE_BITS = (
-    "test_reproducibility",
-    "test_precision",
+LIKE_A_USER = "test_reproducibility", "test_precision", "test_acceptance_laws"
+"""Files whose programs are those a user has: bits of one are compared with those of another, or millions are drawn."""
+OPTIMISED = (
     "test_kernels",
-    "test_sampler_core",
     "test_schedule",
     "test_extending",
+    "test_docs",
+    "test_bench",
+    "test_models",
+    "test_quick_figures",
 )
-"""Files whose tests compare the bits of one program with those of another."""
-SAMPLE_LONG = "test_docs", "test_bench", "test_models", "test_quick_figures"
-"""Files, beside the laws, that sample for longer than they compile."""
+"""Files, beside the laws, that sample for longer than they compile, or compare bits where order matters to them."""
+NOT_OPTIMISED = ("test_conditionals",)
+"""Files of laws that compile for longer than they draw."""
+EMITTERS = {"xla_cpu_use_fusion_emitters": False}
+"""The option of XLA that says whether MLIR generates code, and what it is for the test that is run."""
+FLAGS = " ".join(
+    ["--xla_backend_optimization_level=1", *(f"--{name}={value}".lower() for name, value in EMITTERS.items())]
+)
+"""How programs are compiled, here and in processes that tests start, where nothing else is said."""
+WANTED = pytest.StashKey[tuple[bool, bool]]()
+"""How the programs of the last test were compiled."""
 
 COMPILED = "TRAJENS_TESTS_COMPILED"
 """Variable with the folder where the workers of one session leave the programs they compiled for each other."""
@@ -41,8 +53,9 @@ def pytest_configure(config):
         os.environ[KEPT] = tempfile.mkdtemp(prefix="trajens-kept-")
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(KEPT), ignore_errors=True))
     if config.option.markexpr != "gpu":
-        # Compiling is most of what the tests do.
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1".strip()
+        # Compiling is most of what the tests do, and half of it is MLIR, which XLA can do without.
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}".strip()
+        compiler.get_compile_options = _with_emitters(compiler.get_compile_options)
         os.environ["JAX_PLATFORMS"] = "cpu"
         jax.config.update("jax_platforms", "cpu")
         if COMPILED not in os.environ:
@@ -50,7 +63,7 @@ def pytest_configure(config):
             os.environ[COMPILED] = tempfile.mkdtemp(prefix="trajens-compiled-")
             config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(COMPILED), ignore_errors=True))
         jax.config.update("jax_compilation_cache_dir", os.environ[COMPILED])
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
@@ -60,11 +73,28 @@ def pytest_runtest_setup(item):
     Laws are sampled for long, and where bits of different programs are compared they are those a user has.
     """
     if item.config.option.markexpr != "gpu":
-        jax.config.update("jax_disable_most_optimizations", not _is_optimised(item))
+        wanted = item.path.stem in LIKE_A_USER, _is_optimised(item)
+        if wanted != item.config.stash.get(WANTED, wanted):
+            # JAX does not ask how a program it has was compiled.
+            jax.clear_caches()
+        item.config.stash[WANTED] = wanted
+        EMITTERS.update(dict.fromkeys(EMITTERS, wanted[0]))
+        jax.config.update("jax_disable_most_optimizations", not any(wanted))
 
 
 def _is_optimised(item):
-    return "laws" in item.path.parts or item.path.stem in (*COMPARE_BITS, *SAMPLE_LONG)
+    return ("laws" in item.path.parts or item.path.stem in OPTIMISED) and item.path.stem not in NOT_OPTIMISED
+
+
+def _with_emitters(get_compile_options):
+    """JAX's options of a compilation, with the choice of code generators of the test that is run."""
+
+    def get(*args, **settings):
+        options = get_compile_options(*args, **settings)
+        options.env_option_overrides = [*options.env_option_overrides, *EMITTERS.items()]
+        return options
+
+    return get
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Where moves are made: lanes and sites of every scan against their formulas, and scans and moves of one's own."""
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import jax
@@ -25,6 +26,7 @@ def segments(tau):
     return [tj.Segment(length) for length in range(1, tau)]
 
 
+@cache
 def checkerboard(move, tau):
     """First, stop (phases, lanes) and whether there is one, of every lane there may be."""
     site, exists = site_of_lane(tj.Checkerboard(), move, key_of(0), jnp.asarray(PHASE), jnp.asarray(LANE), tau)
@@ -46,9 +48,7 @@ def random_sites(move, tau):
 
 def floor_of_words(bound):
     """A whole number below `bound` for every key, floor(word bound / 2^32)."""
-    return (
-        np.asarray(words(KEYS, Purpose.SITE, 1))[:, 0].astype(np.uint64) * np.uint64(bound) >> np.uint64(32)
-    ).astype(int)
+    return (np.asarray(SITE_WORDS).astype(np.uint64) * np.uint64(bound) >> np.uint64(32)).astype(int)
 
 
 def assert_sites(move, tau, lanes, start, stop, exists):

@@ -1,6 +1,6 @@
 """Acceptance at fixed Delta: the frequency of every test follows its formula when Delta* has known normal noise."""
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -310,6 +310,7 @@ def test_sampled_corrections_have_the_probabilities_of_the_table(rho, method):
     assert stats.chisquare(*_pooled(counts, expected)).pvalue > SIGNIFICANCE
 
 
+@cache
 def _acceptance(test: tj.acceptance.AcceptanceTest, rho: float, b: int = BATCH) -> np.ndarray:
     """Frequency of acceptance at every Delta when Delta* ~ N(Delta, rho^2); all draws must be decided."""
     # The variance that makes the noise rho^2, finite-population factor included.

@@ -1,5 +1,7 @@
 """Moves draw from the untilted conditional law, built here from the joint precision matrix."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,9 +38,14 @@ def conditional(precision, path, sites):
 def draw(move, path, site, prior, draws=DRAWS):
     """Independent proposals (draws, span, dim) for one site of one path."""
     law = PathLaw(jnp.float32(SIGMA), jnp.float32(0.0 if prior is None else prior**-2))
+    return jax.tree.map(np.asarray, _proposals(move, draws, path.astype(np.float32), site, law))
+
+
+# The site, the path and its law are no part of what is compiled, so that cases share programs.
+@partial(jax.jit, static_argnums=(0, 1))
+def _proposals(move, draws, path, site, law):
     keys = fold_in(key_of(5), jnp.arange(draws))
-    propose = jax.jit(jax.vmap(lambda key: move.propose(key, jnp.asarray(path, jnp.float32), site, law)))
-    return jax.tree.map(np.asarray, propose(keys))
+    return jax.vmap(lambda key: move.propose(key, path, site, law))(keys)
 
 
 def path_of(tau, dim=3):
@@ -73,12 +80,17 @@ def test_single_model_step_keeps_its_gaussian_prior(prior, refresh):
     keys = fold_in(key_of(6), jnp.arange(DRAWS))
     site = Site(jnp.int32(0), jnp.int32(0), jnp.int32(1))
     start = prior * np.random.default_rng(1).standard_normal((DRAWS, 1, 2))
-    propose = jax.jit(jax.vmap(lambda key, path: tj.SingleSite(refresh=refresh).propose(key, path, site, law).models))
-    after = np.asarray(propose(keys, jnp.asarray(start, jnp.float32)), np.float64)
+    after = _steps(tj.SingleSite(refresh=refresh), keys, start.astype(np.float32), site, law)
+    after = np.asarray(after, np.float64)
     assert_agrees(after, 0.0, "mean")
     assert_agrees(after**2, prior**2, "variance")
     # Reversible: the joint law of (before, after) is symmetric, so E[before^2 after] type moments agree.
     assert_agrees(start**2 * after - after**2 * start, 0.0, "reversibility")
+
+
+@partial(jax.jit, static_argnums=0)
+def _steps(move, keys, paths, site, law):
+    return jax.vmap(lambda key, path: move.propose(key, path, site, law).models)(keys, paths)
 
 
 def test_single_model_step_of_a_flat_prior_is_a_random_walk():
@@ -149,9 +161,9 @@ def test_without_tilt_everything_is_accepted_and_increments_are_normal(scan, tes
     target = tj.Target(flat_problem(), tau=6, sigma=SIGMA, s=0.0)
     run = tj.sample(
         target,
-        6000,
+        2400,
         chains=512,
-        burn_in=600,
+        burn_in=240,
         move=tj.SingleSite(),
         acceptance=test,
         scan=scan,

@@ -4,6 +4,8 @@ The noisy-label perceptron of 256 points, tau = 4, sigma = 0.1, s = 150: the noi
 batches are a large part of the data and every shortcut shows.
 """
 
+from functools import cache, partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -97,11 +99,21 @@ def test_stopping_by_the_estimated_noise_samples_a_hotter_law():
     assert 0.0 < bias < 0.035
 
 
-def decisions(test, population, batch, draws=2**18):
-    """Whether each of many independent batches without replacement accepts; the batch size is fixed."""
-    size = population.shape[0]
-    keys = fold_in(key_of(4), jnp.arange(draws))
+@cache
+def decisions(test, size, batch, rho2, delta, draws=2**18):
+    """Whether each of many independent batches without replacement accepts; the batch size is fixed.
+
+    The population is that of normal quantiles with the exact mean `delta`, scaled so that (S^2/b)(1 - b/N) = rho2.
+    """
+    population = ndtri((np.arange(size) + 0.5) / size)
+    population *= np.sqrt(rho2 * batch / (1 - batch / size) / population.var(ddof=1))
     state = plan_of(test, batch, size) if isinstance(test, tj.Penalty) else ()
+    return jax.tree.map(np.asarray, _decisions(test, batch, draws, state, (population + delta).astype(np.float32)))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _decisions(test, batch, draws, state, population):
+    size = population.shape[0]
 
     def one(key):
         pair = words(key, Purpose.BATCH, 2)
@@ -111,24 +123,18 @@ def decisions(test, population, batch, draws=2**18):
         evidence = Evidence(moments, jnp.float32(-1), jnp.float32(0), size)
         return test.decide(state, evidence, words(key, Purpose.TEST, 4))
 
-    return jax.tree.map(np.asarray, jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=4096))(keys))
+    return jax.lax.map(one, fold_in(key_of(4), jnp.arange(draws)), batch_size=4096)
 
 
 @pytest.mark.parametrize("delta", [-2.0, -1.0, 0.0, 1.0, 2.0])
 def test_acceptance_at_half_the_data_is_the_logistic_only_with_the_finite_population_factor(delta):
-    size, batch = 512, 256
-    rho2 = 0.6
-    # Normal quantiles with the exact mean, scaled so that (S^2/b)(1 - b/N) = rho2.
-    population = ndtri((np.arange(size) + 0.5) / size)
-    population *= np.sqrt(rho2 * batch / (1 - batch / size) / population.var(ddof=1))
-    population = jnp.asarray(population + delta, jnp.float32)
-
-    right = decisions(tj.MinibatchBarker(batch, rho=1.0), population, batch)
+    size, batch, rho2 = 512, 256, 0.6
+    right = decisions(tj.MinibatchBarker(batch, rho=1.0), size, batch, rho2, delta)
     assert right.is_decided.all()
     assert_agrees(right.is_accepted, expit(delta), "with the factor")
 
     # Without it the test believes in rho^2 = 1.2 and adds too little to reach rho_t: too cold.
-    wrong = decisions(tj.MinibatchBarker(batch, rho=1.3, finite_population=False), population, batch)
+    wrong = decisions(tj.MinibatchBarker(batch, rho=1.3, finite_population=False), size, batch, rho2, delta)
     frequency = wrong.is_accepted[wrong.is_decided].mean()
     if delta != 0.0:
         assert (frequency - expit(delta)) * np.sign(delta) > 0.01
@@ -137,10 +143,9 @@ def test_acceptance_at_half_the_data_is_the_logistic_only_with_the_finite_popula
 @pytest.mark.parametrize("delta", [-2.0, -1.0, 0.0, 1.0, 2.0])
 def test_penalty_acceptance_at_half_the_data_obeys_detailed_balance(delta):
     size, batch, rho2 = 512, 256, 1.0
-    population = ndtri((np.arange(size) + 0.5) / size)
-    population *= np.sqrt(rho2 * batch / (1 - batch / size) / population.var(ddof=1))
-    there = decisions(tj.Penalty(batch, **ONE_STAGE), jnp.asarray(population + delta, jnp.float32), batch).is_accepted
-    back = decisions(tj.Penalty(batch, **ONE_STAGE), jnp.asarray(population - delta, jnp.float32), batch).is_accepted
+    there, back = (
+        decisions(tj.Penalty(batch, **ONE_STAGE), size, batch, rho2, sign * delta).is_accepted for sign in (1, -1)
+    )
     # A(Delta) exp(-Delta) = A(-Delta), from independent frequencies.
     a, b = there.mean(), back.mean()
     error = np.sqrt(np.exp(-2 * delta) * a * (1 - a) / there.size + b * (1 - b) / back.size)
