@@ -93,14 +93,21 @@ def advance(program: Program, inputs: Inputs, state: State, stop: jax.Array) -> 
     """Bring every chain to epoch `stop`: proposals number 0..stop-1 have been decided."""
     chains = state.path.shape[0]
     lanes = idle_lanes(chains, program.lanes, program.chunk if program.span > 1 else 0, program.acceptance.num_stages)
-    work = _Work(state, lanes, _assign(program, inputs, state, lanes, stop), empty_tally(chains))
+    nothing = _nothing(jax.eval_shape(lambda: _assign(program, inputs, state, lanes, stop)))
+    work = _Work(state, lanes, nothing, empty_tally(chains)), jnp.ones((), bool)
 
-    def some_iterations(work: _Work) -> _Work:
+    def some_iterations(now: tuple[_Work, jax.Array]) -> tuple[_Work, jax.Array]:
         step = lambda work, _: (_iterate(program, inputs, work, stop), None)  # noqa: E731
-        return jax.lax.scan(step, work, None, length=program.looks_every)[0]
+        return jax.lax.scan(step, now[0], None, length=program.looks_every)[0], jnp.zeros((), bool)
 
-    work = jax.lax.while_loop(lambda work: jnp.any(work.task.is_active), some_iterations, work)
+    work, _ = jax.lax.while_loop(lambda now: now[1] | jnp.any(now[0].task.is_active), some_iterations, work)
     return work.state, work.tally
+
+
+def _nothing(like: _Task) -> _Task:
+    """A task without active lanes, which changes nothing and is followed by the first: drawn in one place only."""
+    idle: _Task = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+    return idle._replace(exists=jnp.ones_like(idle.exists))
 
 
 def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> _Work:
