@@ -113,7 +113,8 @@ class Sampler:
             A model (dim,), a path (tau, dim) or paths (chains, tau, dim); default: the problem's own, or a random
             model, and a walk of steps sigma from it.
         """
-        key = _chain_keys(*_numbered(self.settings.seed, self.settings.chains))
+        seeds, numbers = _numbered(self.settings.seed, self.settings.chains)
+        key = fold_in(key_of(seeds), numbers)
         state: State = _init(self.program, key, initial_paths(self.target, key, initial))
         return self.place(state)
 
@@ -246,12 +247,6 @@ def _numbered(seed: int | Sequence[int], chains: int) -> tuple[np.ndarray, np.nd
         numbers[chain] = counts[one]
         counts[one] += 1
     return seeds, numbers
-
-
-@jax.jit
-def _chain_keys(seeds: jax.Array, numbers: jax.Array) -> Key:
-    """One key per chain."""
-    return fold_in(key_of(seeds), numbers)
 
 
 _init = jax.jit(init, static_argnums=0)

@@ -106,7 +106,7 @@ def evolved(
     compiled: Any = (problem.loss, problem.population, how.pairs, examples)
     while now.done < generations:
         span = np.array([now.done, min(now.done + _GENERATIONS, generations), generations], np.int32)
-        means, loss = _generations(*compiled, problem.data, key, _Means(*map(jnp.asarray, now[1:])), span, _course(how))
+        means, loss = _generations(*compiled, problem.data, key, _Means(*now[1:]), span, _course(how))
         now = Evolving(int(span[1]), *(np.asarray(leaf) for leaf in means))
         if watch is not None and watch(now, float(loss)):
             break
