@@ -26,7 +26,7 @@ from trajens.sampling.adapted import Adapted
 from trajens.sampling.course import Turn
 from trajens.sampling.devices import Sampler
 from trajens.sampling.memory import entries_at, view_of
-from trajens.sampling.proposals import PLANNING
+from trajens.sampling.proposals import MOST_EXAMPLES, PLANNING
 from trajens.sampling.recording import Terms
 from trajens.sampling.sampler import State
 from trajens.sampling.settings import Settings
@@ -45,7 +45,7 @@ PROPOSALS = 256
 """Looked at in an audit, of all chains together."""
 
 _LEAST = 64
-_EXAMPLES, _FEW, _MOST = 8, 1024, 8192
+_EXAMPLES, _FEW = 8, 1024
 _GROUPS = 8
 _SEED = 0xA0D17
 _LEVELS, _CHEAP = 8, 8
@@ -117,7 +117,7 @@ def _largest_batch(test: AcceptanceTest, memory: Any, s: jax.Array, size: int | 
 
 def examples_per_proposal(size: int | float, batch: int) -> int:
     """Eight of the largest batches: 1024 at least and 8192 at most, or all data."""
-    return int(min(size, max(_FEW, min(_MOST, _EXAMPLES * batch))))
+    return int(min(size, max(_FEW, min(MOST_EXAMPLES, _EXAMPLES * batch))))
 
 
 @single

@@ -72,9 +72,9 @@ class Evolution:
 class _Means(NamedTuple):
     """Per chain: the model, and the moments of Adam."""
 
-    model: jax.Array
-    slope: jax.Array
-    square: jax.Array
+    model: Any
+    slope: Any
+    square: Any
 
 
 class Evolving(NamedTuple):
