@@ -71,7 +71,7 @@ class Finite(Population):
 
     def at(self, positions: Any) -> Any:
         # Only the last chunks can reach beyond the data; what does is not counted.
-        return jnp.minimum(positions, self.size - 1)
+        return (np if isinstance(positions, np.ndarray) else jnp).minimum(positions, self.size - 1)
 
     def some(self, count: int) -> np.ndarray:
         return np.linspace(0, self.size - 1, count).astype(np.int32)

@@ -7,17 +7,19 @@ keeps state: how the work is split over lanes, loops and devices cannot change a
 
 The hash is bit for bit the one behind ``jax.random`` (``threefry2x32``). It is written out here because
 JAX compiles it on CPUs as a loop, which XLA cannot fuse into its consumers; unrolled, it costs nothing
-beside the loss.
+beside the loss. Keys that are arrays of NumPy give numbers of NumPy, on the host and without compiling anything.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from trajens.elementwise import elementwise
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
@@ -47,23 +49,25 @@ class Key(NamedTuple):
     second: jax.Array
 
 
-def key_of(seed: int | jax.Array) -> Key:
+def key_of(seed: int | jax.Array | np.ndarray) -> Key:
     """The root key of a seed in 0..2**32 - 1; the same as ``jax.random.key(seed)``."""
-    word = jnp.asarray(seed, jnp.uint32)
-    return Key(jnp.zeros_like(word), word)
+    xp = _kind(seed)
+    word = xp.asarray(seed, np.uint32)
+    return Key(xp.zeros_like(word), word)
 
 
-def fold_in(key: Key, data: jax.Array) -> Key:
+def fold_in(key: Key, data: jax.Array | np.ndarray) -> Key:
     """A new key from a key and a whole number; the same as ``jax.random.fold_in``."""
-    return Key(*_threefry(key, jnp.uint32(0), data.astype(jnp.uint32)))
+    return Key(*_threefry(key, np.uint32(0), data.astype(np.uint32)))
 
 
 def words(key: Key, purpose: Purpose, count: int) -> jax.Array:
     """`count` independent words for one purpose, along a new last axis."""
     blocks = (count + 1) // 2
     lifted = Key(key.first[..., None], key.second[..., None])
-    halves = _threefry(lifted, jnp.uint32(int(purpose)), jnp.arange(blocks, dtype=jnp.uint32))
-    return jnp.concatenate(halves, axis=-1)[..., :count]
+    xp = _kind(key.first)
+    halves = _threefry(lifted, np.uint32(int(purpose)), xp.arange(blocks, dtype=np.uint32))
+    return xp.concatenate(halves, axis=-1)[..., :count]
 
 
 def uniform(word: jax.Array) -> jax.Array:
@@ -89,14 +93,28 @@ def below(word: jax.Array, bound: int) -> jax.Array:
     return ((word >> 16) * factor + (((word & 0xFFFF) * factor) >> 16)) >> 16
 
 
-def _threefry(key: Key, x0: jax.Array, x1: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _kind(array: Any) -> Any:
+    """The library whose array it is."""
+    return np if isinstance(array, np.ndarray) else jnp
+
+
+def _threefry(key: Key, x0: Any, x1: Any) -> Any:
     """Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw 2011)."""
-    schedule = (key.first, key.second, key.first ^ key.second ^ jnp.uint32(0x1BD11BDA))
+    if _kind(key.first) is np and _kind(x1) is np:
+        return _hash(*key, x0, x1)
+    return _traced(*key, x0, x1, results=2)
+
+
+def _hash(first: Any, second: Any, x0: Any, x1: Any) -> Any:
+    schedule = (first, second, first ^ second ^ np.uint32(0x1BD11BDA))
     x0, x1 = x0 + schedule[0], x1 + schedule[1]
     for group in range(5):
         for rotation in _ROTATIONS[group % 2]:
             x0 = x0 + x1
-            x1 = ((x1 << rotation) | (x1 >> (32 - rotation))) ^ x0
+            x1 = ((x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))) ^ x0
         x0 = x0 + schedule[(group + 1) % 3]
-        x1 = x1 + schedule[(group + 2) % 3] + jnp.uint32(group + 1)
+        x1 = x1 + schedule[(group + 2) % 3] + np.uint32(group + 1)
     return x0, x1
+
+
+_traced = elementwise("threefry", _hash)

@@ -132,8 +132,8 @@ def _evolved(sampler: Sampler, shown: Shown, directory: RunDirectory | None, sto
     if found.done < generations:
         raise Stopped(f"stopped in the start of the run, after {found.done:,} of {generations:,} generations")
     some = _checked(problem, settings.course.pairs)
-    is_better = _losses(problem, found.model, some) < _losses(problem, models, some)
-    chosen = np.where(is_better[:, None], found.model, models)
+    of_found, of_first = _losses(problem, np.stack([found.model, models], axis=1), some).T
+    chosen = np.where((of_found < of_first)[:, None], found.model, models)
     return Start(_constant(chosen[:, None], target, settings.chains), float(generations * pairs), curve.records(pairs))
 
 
@@ -157,12 +157,11 @@ def _checked(problem: Problem, pairs: float) -> np.ndarray:
     return problem.population.some(min(_CHECKED, affordable, problem.population.most))
 
 
-def _losses(problem: Problem, models: np.ndarray, some: np.ndarray) -> np.ndarray:
-    """Mean losses (k,) of models (k, dim) on some examples; infinite where one is not finite."""
-    pairs = np.repeat(models[:, None], 2, axis=1)
-    members = np.repeat(some[None], len(models), axis=0)
-    losses = compiled_losses_of_pairs(problem.loss, problem.data, pairs, members, np.ones(len(models), bool))
-    mean = np.asarray(losses)[:, 0].mean(1)
+def _losses(problem: Problem, pairs: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Mean losses (k, 2) of pairs of models (k, 2, dim) on some examples; infinite where one is not finite."""
+    members = np.repeat(some[None], len(pairs), axis=0)
+    losses = compiled_losses_of_pairs(problem.loss, problem.data, pairs, members, np.ones(len(pairs), bool))
+    mean = np.asarray(losses).mean(2)
     return np.where(np.isfinite(mean), mean, np.inf)
 
 
@@ -181,7 +180,7 @@ def begun_at(sampler: Sampler, paths: np.ndarray | None, pairs: float) -> Standi
         state = sampler.with_share(state, found.share_at(s, program.chunk))
     goal = float(sampler.target.s_values.max())
     if paths is not None:
-        ends = np.asarray(state.path)[:, [0, -1]].reshape(-1, state.path.shape[-1])
+        ends = np.asarray(state.path)[:, [0, -1]]
         some = _checked(sampler.target.problem, course.pairs)
         adapted = adapted._replace(ceiling=float(_losses(sampler.target.problem, ends, some).mean()))
     adapted = adapted._replace(tilt=min(s / goal, 1.0) if course.is_to_s else s)

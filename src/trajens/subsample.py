@@ -18,6 +18,7 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 
+from trajens.elementwise import elementwise
 from trajens.randomness import Key, below
 
 MAX_SIZE = 2**30
@@ -39,12 +40,19 @@ def permute(key: Key, positions: jax.Array, size: int) -> jax.Array:
     -------
     int32 array of the shape of `positions`.
     """
-    rows, columns = rectangle(size)
-    lifted = Key(key.first[..., None], key.second[..., None])
-    value = _feistel(lifted, positions.astype(jnp.uint32), rows, columns)
+    value = positions.astype(jnp.uint32)
+    return _traced(key.first[..., None], key.second[..., None], value, size=size)[0].astype(jnp.int32)
+
+
+def _permuted(first: jax.Array, second: jax.Array, value: jax.Array, size: int) -> list[jax.Array]:
+    (rows, columns), key = rectangle(size), Key(first, second)
+    value = _feistel(key, value, rows, columns)
     for _ in range(rows * columns - size):
-        value = jnp.where(value >= size, _feistel(lifted, value, rows, columns), value)
-    return value.astype(jnp.int32)
+        value = jnp.where(value >= size, _feistel(key, value, rows, columns), value)
+    return [value]
+
+
+_traced = elementwise("permute", _permuted)
 
 
 @cache

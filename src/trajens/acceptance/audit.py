@@ -30,7 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.acceptance.base import AcceptanceTest, Evidence, Past
-from trajens.acceptance.moments import Moments, merge, moments_of, no_moments
+from trajens.acceptance.moments import Moments, merge, moments_of
 
 ORDERS = 8
 """Times that the differences of a proposal are divided into batches, each time in another order."""
@@ -108,8 +108,8 @@ def acceptances(
     """
     proposals, found = looked.differences.shape
     size, most = (found, found) if looked.limit is None else (math.inf, looked.limit)
-    bound = np.asarray(test.most_examples(entries, jnp.asarray(looked.s), size))
-    room = int(min(most, -(-int(min(np.max(bound), most)) // chunk) * chunk))
+    bound = min(int(_most_examples(test, size, entries, looked.s)), most)
+    room = min(most, -(-bound // chunk) * chunk)
     per_order = max(1, found // room)
     total, left = np.zeros((3, proposals)), orders
     while left > 0:
@@ -197,8 +197,14 @@ class _Answer(NamedTuple):
 def _begin(test: AcceptanceTest, lanes: int) -> _Seen:
     whole, real = np.zeros(lanes, np.int32), np.zeros(lanes, np.float32)
     past = Past(whole, real) if test.num_stages > 1 else None  # type: ignore[arg-type]
-    moments = jax.tree.map(np.asarray, no_moments((lanes,)))
+    moments = Moments(whole, real, real, real)  # type: ignore[arg-type]
     return _Seen(moments, past, whole, real + 1, real, real, np.zeros(lanes, bool))  # type: ignore[arg-type]
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _most_examples(test: AcceptanceTest, size: int | float, entries: Any, s: jax.Array) -> jax.Array:
+    """The most that a decision on one of the proposals reads; in one program, not one for each of its operations."""
+    return jnp.max(jnp.asarray(test.most_examples(entries, s, size)))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))

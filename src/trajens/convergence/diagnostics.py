@@ -22,7 +22,6 @@ their R-hat is NaN.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri
 
 from trajens.errors import require
 
@@ -136,6 +135,8 @@ def _halves(values: np.ndarray) -> np.ndarray:
 
 def _scores(values: np.ndarray) -> np.ndarray:
     """Normal scores of ranks, by Blom's rule."""
+    from scipy.special import ndtri
+
     # Those that are equal share the mean of their ranks.
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[place].reshape(values.shape)

@@ -26,7 +26,7 @@ from trajens.sampling.adapted import Adapted
 from trajens.sampling.course import Turn
 from trajens.sampling.devices import Sampler
 from trajens.sampling.memory import entries_at, view_of
-from trajens.sampling.proposals import PLANNING
+from trajens.sampling.proposals import MOST_EXAMPLES, PLANNING
 from trajens.sampling.recording import Terms
 from trajens.sampling.sampler import State
 from trajens.sampling.settings import Settings
@@ -45,7 +45,7 @@ PROPOSALS = 256
 """Looked at in an audit, of all chains together."""
 
 _LEAST = 64
-_EXAMPLES, _FEW, _MOST = 8, 1024, 8192
+_EXAMPLES, _FEW = 8, 1024
 _GROUPS = 8
 _SEED = 0xA0D17
 _LEVELS, _CHEAP = 8, 8
@@ -100,12 +100,12 @@ class Look(NamedTuple):
 
 
 @single
-def largest_batch(sampler: Sampler, state: State) -> int:
-    """The most examples that a decision reads as things stand."""
+def largest_batch(sampler: Sampler, state: State, epoch: int) -> int:
+    """The most examples that a decision reads as things stand at an epoch."""
     program = sampler.program
-    s, memory = sampler.s_at(state.epoch).astype(np.float32), jax.tree.map(np.asarray, state.acceptance)
+    s, memory = sampler.s_at(epoch).astype(np.float32), jax.tree.map(np.asarray, state.acceptance)
     population = program.population
-    return int(min(_largest_batch(program.acceptance, memory, s, population.size), population.most))
+    return min(int(_largest_batch(program.acceptance, memory, s, population.size)), population.most)
 
 
 @partial(jax.jit, static_argnums=(0, 3))
@@ -117,7 +117,7 @@ def _largest_batch(test: AcceptanceTest, memory: Any, s: jax.Array, size: int | 
 
 def examples_per_proposal(size: int | float, batch: int) -> int:
     """Eight of the largest batches: 1024 at least and 8192 at most, or all data."""
-    return int(min(size, max(_FEW, min(_MOST, _EXAMPLES * batch))))
+    return int(min(size, max(_FEW, min(MOST_EXAMPLES, _EXAMPLES * batch))))
 
 
 @single
@@ -125,8 +125,8 @@ def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: i
     """`proposals` proposals of every chain with the differences of `examples` examples."""
     found = sampler.look_at(state, epoch, proposals, examples)
     chains = len(found.s)
-    view = view_of(sampler.program.acceptance, jax.tree.map(np.asarray, state.acceptance), chains)
-    entries = jax.tree.map(np.asarray, entries_at(view, found.site))
+    memory = jax.tree.map(np.asarray, state.acceptance)
+    entries = jax.tree.map(np.asarray, _entries(sampler.program.acceptance, memory, found.site))
     flat = lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:])  # noqa: E731
     limit = sampler.program.population.limit
     looked = Looked(flat(found.s), flat(found.log_ratio), flat(found.distance), flat(found.differences), limit)
@@ -142,6 +142,12 @@ def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: i
         jax.tree.map(lambda e: pick(flat(e)), entries),
         np.asarray(found.steps, np.int64).sum(1),
     )
+
+
+@partial(jax.jit, static_argnums=0)
+def _entries(test: AcceptanceTest, memory: Any, site: Site) -> Any:
+    """What decisions at the sites (chains, k) see of the memory."""
+    return entries_at(view_of(test, memory, len(site.kind)), site)
 
 
 class Stands(Protocol):
@@ -185,11 +191,13 @@ def audit(run: Stands, proposals: int = PROPOSALS, examples: int | None = None) 
     """
     sampler = Sampler(run.target, run.settings)
     sampler.adapt(run.adapted)
-    state, chains = sampler.place(run.state), sampler.settings.chains
+    # On the host, where counting epochs compiles nothing.
+    here: State = jax.tree.map(np.asarray, run.state)
+    epoch, state, chains = here.epoch, sampler.place(here), sampler.settings.chains
     if examples is None:
-        examples = examples_per_proposal(sampler.program.population.size, largest_batch(sampler, state))
-    seen = look(sampler, state, state.epoch, -(-proposals // chains), examples)
-    found = _acceptances(sampler, seen, generator(sampler, state.epoch))
+        examples = examples_per_proposal(sampler.program.population.size, largest_batch(sampler, state, epoch))
+    seen = look(sampler, state, epoch, -(-proposals // chains), examples)
+    found = _acceptances(sampler, seen, generator(sampler, epoch))
     beta, error = balance(found).slope()
     s = float(seen.looked.s.mean()) if len(seen.chain) else float("nan")
     return Audit(
@@ -253,7 +261,7 @@ class Auditor:
         least = _LEAST if is_early or is_needed else PROPOSALS
         if budget * chains < least * per_example * examples_per_proposal(sampler.program.population.size, 0):
             return 0, 0
-        examples = examples_per_proposal(sampler.program.population.size, largest_batch(sampler, state))
+        examples = examples_per_proposal(sampler.program.population.size, largest_batch(sampler, state, epoch))
         wanted = -(-(PLANNING if is_early else PROPOSALS) // chains)
         if epoch == burn_in or (is_needed and is_last):
             # Large batches take much to look at, but what no audit has seen may be off by anything.

@@ -20,10 +20,10 @@ from trajens.precision import single
 from trajens.randomness import Key, fold_in, key_of
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
 from trajens.sampling.initial import initial_paths
-from trajens.sampling.measure import Look, Measurement, examples_per_measurement, losses_of_examples, measure
+from trajens.sampling.measure import CHUNK, Look, Measurement, examples_per_measurement, losses_of_examples, measure
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.projections import directions
-from trajens.sampling.proposals import Proposed, propose_and_look
+from trajens.sampling.proposals import Proposed, Room, Wanted, propose_and_look
 from trajens.sampling.recording import total
 from trajens.sampling.sampler import State, advance, init
 from trajens.sampling.settings import Settings
@@ -32,6 +32,8 @@ from trajens.sampling.swaps import Asked, Decided, decide, look
 from trajens.sampling.tally import Tally
 from trajens.subsample import MAX_SIZE
 from trajens.target import Target
+
+_EVERYWHERE = PartitionSpec()
 
 
 class Sampler:
@@ -113,7 +115,8 @@ class Sampler:
             A model (dim,), a path (tau, dim) or paths (chains, tau, dim); default: the problem's own, or a random
             model, and a walk of steps sigma from it.
         """
-        key = _chain_keys(*_numbered(self.settings.seed, self.settings.chains))
+        seeds, numbers = _numbered(self.settings.seed, self.settings.chains)
+        key = fold_in(key_of(seeds), numbers)
         state: State = _init(self.program, key, initial_paths(self.target, key, initial))
         return self.place(state)
 
@@ -161,8 +164,9 @@ class Sampler:
             examples = examples_per_measurement(population.size, self.program.tau)
         examples = integer("examples", examples, 1, "leave it out for the usual number", _countable(population))
         observe = tuple(self.settings.observe.items())
-        look = Look(np.int32(epoch), self._directions)  # type: ignore[arg-type]
-        measured = _measure(self.program, self._mesh, self._inputs, state, look, examples, observe)
+        look = Look.of(population, examples, epoch, self._directions)
+        chunk, is_all = min(CHUNK, examples), examples == population.size
+        measured = _measure(self.program, self._mesh, self._inputs, state, look, chunk, is_all, observe)
         here: Measurement = jax.tree.map(np.asarray, measured)
         # JAX sorts dictionaries; records keep the order they were asked for in.
         return here._replace(observed={name: here.observed[name] for name, _ in observe})
@@ -173,9 +177,11 @@ class Sampler:
         most = _countable(self.program.population)
         proposals = integer("proposals", proposals, 1, "try 256 in all chains together")
         examples = integer("examples", examples, 2, "leave it out for the usual number", most)
-        found = _look_at(self.program, self._mesh, self._inputs, state, np.int32(epoch), proposals, examples)
-        here: Proposed = jax.tree.map(np.asarray, found)
-        return here
+        room = Room.of(self.program, self.settings.chains, proposals, examples)
+        wanted = Wanted.at(state.key, epoch, proposals, examples, room)
+        found = _look_at(self.program, self._mesh, self._inputs, state, wanted, room)
+        here: Proposed = jax.tree.map(lambda leaf: np.asarray(leaf)[:, :proposals], found._replace(steps=()))
+        return here._replace(differences=here.differences[..., :examples], steps=np.asarray(found.steps))
 
     @single
     def losses_of_examples(self, state: State, models: int) -> np.ndarray:
@@ -248,12 +254,6 @@ def _numbered(seed: int | Sequence[int], chains: int) -> tuple[np.ndarray, np.nd
     return seeds, numbers
 
 
-@jax.jit
-def _chain_keys(seeds: jax.Array, numbers: jax.Array) -> Key:
-    """One key per chain."""
-    return fold_in(key_of(seeds), numbers)
-
-
 _init = jax.jit(init, static_argnums=0)
 
 
@@ -262,19 +262,18 @@ def _advance(program: Program, mesh: Mesh, inputs: Inputs, state: State, stop: j
     return _each_device(mesh, partial(advance, program))(inputs, state, stop)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 5, 6))
+@partial(jax.jit, static_argnums=(0, 1, 5, 6, 7))
 def _measure(
-    program: Program, mesh: Mesh, inputs: Inputs, state: State, look: Look, examples: int, observe: Any
+    program: Program, mesh: Mesh, inputs: Inputs, state: State, look: Look, chunk: int, is_all: bool, observe: Any
 ) -> Measurement:
-    return _each_device(mesh, partial(measure, program, examples=examples, observe=observe))(inputs, state, look)
+    measuring = partial(measure, program, chunk=chunk, is_all=is_all, observe=observe)
+    return _each_device(mesh, measuring)(inputs, state, look)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 5, 6))
-def _look_at(
-    program: Program, mesh: Mesh, inputs: Inputs, state: State, epoch: jax.Array, proposals: int, examples: int
-) -> Proposed:
-    looking = partial(propose_and_look, program, proposals=proposals, examples=examples)
-    return _each_device(mesh, looking)(inputs, state, epoch)
+@partial(jax.jit, static_argnums=(0, 1, 5))
+def _look_at(program: Program, mesh: Mesh, inputs: Inputs, state: State, wanted: Wanted, room: Room) -> Proposed:
+    given: Any = Wanted(_EVERYWHERE, PartitionSpec("chains"), _EVERYWHERE, _EVERYWHERE)  # type: ignore[arg-type]
+    return _each_device(mesh, partial(propose_and_look, program, room=room), given)(inputs, state, wanted)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -300,11 +299,11 @@ def _on_every_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., 
     return jax.shard_map(function, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False)
 
 
-def _each_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Run `function` on every device for its own chains; devices never wait for each other."""
-    chains, everywhere = PartitionSpec("chains"), PartitionSpec()
+def _each_device(mesh: Mesh, function: Callable[..., Any], told: Any = _EVERYWHERE) -> Callable[..., Any]:
+    """Run `function` on every device for its own chains, and with what it is `told`; none waits for another."""
+    chains, everywhere = PartitionSpec("chains"), _EVERYWHERE
     inputs = Inputs(everywhere, everywhere, chains, *3 * (everywhere,))  # type: ignore[arg-type]
-    return jax.shard_map(function, mesh=mesh, in_specs=(inputs, chains, everywhere), out_specs=chains, check_vma=False)
+    return jax.shard_map(function, mesh=mesh, in_specs=(inputs, chains, told), out_specs=chains, check_vma=False)
 
 
 def _shared(data: Any, everywhere: NamedSharding) -> Any:

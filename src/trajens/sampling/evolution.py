@@ -74,9 +74,9 @@ class Evolution:
 class _Means(NamedTuple):
     """Per chain: the model, and the moments of Adam."""
 
-    model: jax.Array
-    slope: jax.Array
-    square: jax.Array
+    model: Any
+    slope: Any
+    square: Any
 
 
 class Evolving(NamedTuple):
@@ -109,7 +109,7 @@ def evolved(
     compiled: Any = (problem.loss, problem.population, how.pairs, examples)
     while now.done < generations:
         span = np.array([now.done, min(now.done + _GENERATIONS, generations), generations], np.int32)
-        carried = _Means(*map(jnp.asarray, now[1:])), np.zeros((_TOLD, len(now.model)), np.float32)
+        carried = _Means(*now[1:]), np.zeros((_TOLD, len(now.model)), np.float32)
         means, losses = _generations(*compiled, problem.data, key, carried, span, _course(how))
         now = Evolving(int(span[1]), *(np.asarray(leaf) for leaf in means))
         if watch is not None and watch(now, np.asarray(losses)[: span[1] - span[0]]):

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtri
 
-from trajens.precision import single
 from trajens.randomness import Purpose, key_of, words
 from trajens.records import PROJECTIONS
 
@@ -22,15 +19,12 @@ from trajens.records import PROJECTIONS
 @lru_cache(maxsize=8)
 def directions(dim: int) -> np.ndarray:
     """Unit vectors (projections, dim); the first `dim` normal numbers of the keys 0, 1, 2, normalised."""
-    drawn = np.asarray(_words(dim))
-    # On the host in 64 bits: the same on all devices.
+    from scipy.special import ndtri
+
+    # On the host, in 64 bits: the same on all devices.
+    drawn = words(key_of(np.arange(len(PROJECTIONS))), Purpose.PROJECT, dim)
     normal = ndtri(((drawn >> 9) + 0.5) * 2.0**-23)
     return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True), np.float32)
-
-
-@single
-def _words(dim: int) -> np.ndarray:
-    return np.asarray(words(key_of(jnp.arange(len(PROJECTIONS))), Purpose.PROJECT, dim))
 
 
 def projected(models: np.ndarray) -> np.ndarray:

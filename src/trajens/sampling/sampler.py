@@ -94,14 +94,25 @@ def advance(program: Program, inputs: Inputs, state: State, stop: jax.Array) -> 
     chains = state.path.shape[0]
     partial = program.chunk if program.span > 1 else None
     lanes = idle_lanes(chains, program.lanes, partial, program.acceptance.num_stages)
-    work = _Work(state, lanes, _assign(program, inputs, state, lanes, stop), empty_tally(chains, program.lanes))
+    # Drawn here the first task is compiled twice. On a GPU, where that takes long, it follows an iteration with nothing
+    # to do; on a CPU that would evaluate losses for nothing, and some take seconds.
+    is_idle = program.looks_every > 1
+    assign = lambda: _assign(program, inputs, state, lanes, stop)  # noqa: E731
+    task = _nothing(jax.eval_shape(assign)) if is_idle else assign()
+    begin = _Work(state, lanes, task, empty_tally(chains, program.lanes)), jnp.asarray(is_idle)
 
-    def some_iterations(work: _Work) -> _Work:
+    def some_iterations(now: tuple[_Work, jax.Array]) -> tuple[_Work, jax.Array]:
         step = lambda work, _: (_iterate(program, inputs, work, stop), None)  # noqa: E731
-        return jax.lax.scan(step, work, None, length=program.looks_every)[0]
+        return jax.lax.scan(step, now[0], None, length=program.looks_every)[0], jnp.asarray(False)
 
-    work = jax.lax.while_loop(lambda work: jnp.any(work.task.is_active), some_iterations, work)
+    work, _ = jax.lax.while_loop(lambda now: now[1] | jnp.any(now[0].task.is_active), some_iterations, begin)
     return work.state, work.tally.of_chains()
+
+
+def _nothing(like: _Task) -> _Task:
+    """A task without active lanes, which changes nothing and is followed by the first: drawn in one place only."""
+    idle: _Task = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+    return idle._replace(exists=jnp.ones_like(idle.exists))
 
 
 def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> _Work:

@@ -60,11 +60,12 @@ class Sizes(NamedTuple):
 
 def initial_sizes(chains: int, kinds: int, dim: int, share: float | None = None) -> Sizes:
     """Those that change a share of a model; default what moves do unless they are tuned."""
-    zero = jnp.zeros((chains, kinds), jnp.int32)
+    zero: Any = np.zeros((chains, kinds), np.int32)
     size = usual_fraction(dim)
     if share is not None:
         size = min(size, max(share**0.5 if dim <= FEW_PARAMETERS else share, 1 / max(dim, _LEAST)))
-    return Sizes(jnp.full((chains, kinds), math.log(size), jnp.float32), zero, zero)
+    log_size: Any = np.full((chains, kinds), math.log(size), np.float32)
+    return Sizes(log_size, zero, zero)
 
 
 def mean_sizes(sizes: Any, move: Proposer, chains: int) -> np.ndarray:

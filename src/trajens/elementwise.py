@@ -1,0 +1,65 @@
+"""Functions of the elements of arrays as one step of a program: traced once where they are compiled, not where asked.
+
+Every operation on arrays of JAX is a step that JAX looks at again for each `vmap` around it. A hash of a hundred steps
+that is asked for under two of them is gone through three times, in every program that draws random numbers; as a step
+of its own it is gone through when the program is lowered, in its last shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+
+Function = Callable[..., Sequence[jax.Array]]
+
+
+def elementwise(name: str, function: Function) -> Function:
+    """`function` of arrays that are broadcast against each other, as one step of the program it is used in.
+
+    Parameters
+    ----------
+    name : str
+        Of the step.
+    function : callable
+        Its arrays come first and may have any shapes that fit together; keywords are fixed when it is compiled. It
+        returns a list of arrays, all of the broadcast shape and of the type of its last array.
+    """
+    step = Primitive(name)
+    step.multiple_results = True
+
+    def like(*given: Any, results: int, **_: Any) -> list[Any]:
+        shape = np.broadcast_shapes(*(one.shape for one in given))
+        return results * [jax.core.ShapedArray(shape, given[-1].dtype)]
+
+    def mapped(given: Sequence[jax.Array], axes: Sequence[int | None], **fixed: Any) -> tuple[Any, list[int]]:
+        rank = max(jnp.ndim(one) - (axis is not None) for one, axis in zip(given, axes, strict=True))
+        found = step.bind(*(_in_front(one, axis, rank) for one, axis in zip(given, axes, strict=True)), **fixed)
+        return found, len(found) * [0]
+
+    def lowered(*given: jax.Array, results: int, **fixed: Any) -> list[jax.Array]:
+        return list(function(*given, **fixed))
+
+    step.def_abstract_eval(like)
+    step.def_impl(lambda *given, **fixed: jax.jit(lambda *given: step.bind(*given, **fixed))(*given))
+    batching.primitive_batchers[step] = mapped
+    mlir.register_lowering(step, mlir.lower_fun(lowered, multiple_results=True))
+
+    def ask(*given: Any, results: int = 1, **fixed: Any) -> Sequence[jax.Array]:
+        found: Sequence[jax.Array] = step.bind(*given, results=results, **fixed)
+        return found
+
+    return ask
+
+
+def _in_front(array: jax.Array, axis: int | None, rank: int) -> jax.Array:
+    """With the axis that is mapped over first, before as many as the others have."""
+    if axis is None:
+        return array
+    array = jnp.moveaxis(array, axis, 0)
+    return array.reshape(array.shape[0], *(rank + 1 - array.ndim) * (1,), *array.shape[1:])
