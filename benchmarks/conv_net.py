@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from conv_fused import fused
 from jax import lax
 
 IMAGES, SIDE, COLOURS, CLASSES = 5000, 32, 3, 10
@@ -230,7 +231,11 @@ def forms(is_gpu: bool) -> dict[str, Callable[..., jax.Array]]:
     found: dict[str, Callable[..., jax.Array]] = {}
     if is_gpu:
         exact = {"first": "bytes", "rest": highest}
+        x3 = presets.TF32_TF32_F32_X3
         found = {
+            "fused, tf32x3": partial(fused, how=x3),
+            "fused, tf32x3, 64 rows": partial(fused, how=x3, block=64),
+            "fused, float32": partial(fused, how=highest),
             "cells, shared, highest": Form(first=highest, rest=highest),
             "cells, shared, bytes, highest": Form(**exact),
             "cells, shared, bytes, highest, gathered": Form(**exact, is_gathered=True),
