@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +26,11 @@ _CACHED = 2**20
 """Bytes that a core of a CPU works on at a time: about its cache."""
 _AT_ONCE = 2**32
 """Bytes that a GPU works on at a time."""
+_MOST_PLACES = 2**31
+"""Numbers of images among which places are counted in 32 bits."""
+_CAPABILITY = (8, 0)
+"""The oldest GPUs whose tensor cores take bfloat16."""
+_FLOAT = 4
 
 
 @dataclass(frozen=True)
@@ -111,9 +117,10 @@ class ConvNet(Model):
 
         A CPU takes as many images of one lane as its cache holds, a GPU as many lanes as its memory does.
         """
-        found: jax.Array = jax.lax.platform_dependent(
-            theta_pairs, x, indices, is_active, cpu=self._by_images, default=self._by_lanes
-        )
+        forms = {"cpu": self._by_images, "default": self._by_lanes}
+        if _has_tensor_cores() and x.dtype in (jnp.uint8, jnp.float32) and x.size < _MOST_PLACES:
+            forms["cuda"] = self._by_kernels
+        found: jax.Array = jax.lax.platform_dependent(theta_pairs, x, indices, is_active, **forms)
         return found
 
     def _by_images(self, theta_pairs: jax.Array, x: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
@@ -136,6 +143,25 @@ class ConvNet(Model):
         size = max(1, _AT_ONCE // (self._bytes_of_image * indices.shape[1]))
         lanes = jax.vmap(lambda thetas, places: self._of_models(thetas, x[places]))
         return _in_parts(lanes, size, theta_pairs, indices)
+
+    def _by_kernels(
+        self, theta_pairs: jax.Array, x: jax.Array, indices: jax.Array, is_active: jax.Array, **how: Any
+    ) -> jax.Array:
+        # Where there is no such GPU, it is not loaded.
+        from trajens.models.fused import features
+
+        activation, stages = ACTIVATIONS[self.activation], self.stages
+        images = x.reshape(len(x), *self._image)
+        last = jax.vmap(jax.vmap(lambda h, parts: dense(h.reshape(len(h), -1), parts, activation)))
+
+        def some(theta_pairs: jax.Array, indices: jax.Array) -> jax.Array:
+            parts = jax.vmap(jax.vmap(self.unpack))(theta_pairs)
+            convolutions, others = parts[: len(stages)], parts[len(stages) :]
+            with jax.default_matmul_precision("highest"):
+                return last(features(stages, convolutions, images, indices, activation, **how), others)
+
+        held = sum(2 * _FLOAT * s.rows * s.columns * n for s, n in zip(stages, self.channels, strict=True))
+        return _in_parts(some, max(1, _AT_ONCE // (held * indices.shape[1])), theta_pairs, indices)
 
     @property
     def _images_at_once(self) -> int:
@@ -269,3 +295,11 @@ def _in_parts(function: Callable[..., jax.Array], size: int, *arrays: jax.Array)
     filled = [jnp.pad(a, ((0, parts * width - n), *[(0, 0)] * (a.ndim - 1))) for a in arrays]
     found = jax.lax.map(lambda some: function(*some), tuple(a.reshape(parts, width, *a.shape[1:]) for a in filled))
     return found.reshape(parts * width, *found.shape[2:])[:n]
+
+
+@cache
+def _has_tensor_cores() -> bool:
+    """Whether all devices are GPUs that the kernels of `trajens.models.fused` are for."""
+    known = [getattr(device, "compute_capability", "0.0") for device in jax.devices()]
+    is_nvidia = all("nvidia" in device.device_kind.lower() for device in jax.devices())
+    return is_nvidia and all(tuple(map(int, str(text).split("."))) >= _CAPABILITY for text in known)
