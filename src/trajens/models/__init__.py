@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from trajens.errors import InputError, choice
@@ -53,3 +54,11 @@ def described(description: dict[str, Any]) -> Model:
             f"{description!r}; pass the model itself."
         )
     return mlp(sizes, description.get("activation") or ACTIVATION)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Cnn":
+        message = "trajens.models.Cnn is now called ConvNet, and its old name will go in the next version."
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        return ConvNet
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
