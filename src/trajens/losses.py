@@ -11,6 +11,7 @@ is where native kernels come in. Any other loss is mapped over lanes and models;
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -114,37 +115,74 @@ class Network(Protocol):
         """Outputs (m, outputs) of the model `theta` on inputs (m, ...)."""
 
 
+@runtime_checkable
+class PairNetwork(Protocol):
+    """A model with an implementation of its own for pairs of models; `apply` stays the definition."""
+
+    def apply_pairs(self, theta_pairs: jax.Array, x: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
+        """Outputs (lanes, 2, m, outputs) of `theta_pairs` (lanes, 2, dim) on the inputs `indices` (lanes, m) of x."""
+
+
+def outputs_of_pairs(
+    model: Network, theta_pairs: jax.Array, x: jax.Array, indices: jax.Array, is_active: jax.Array
+) -> jax.Array:
+    """Outputs (lanes, 2, m, outputs) of pairs of models, see `PairNetwork`; of any other model it is mapped."""
+    if isinstance(model, PairNetwork):
+        return model.apply_pairs(theta_pairs, x, indices, is_active)
+    return jax.vmap(jax.vmap(model.apply, in_axes=(0, None)))(theta_pairs, x[indices])
+
+
 @dataclass(frozen=True)
-class CrossEntropy:
-    """-ln softmax(outputs)[label] of every example; equal models give equal losses, which share a compilation."""
+class OfOutputs(ABC):
+    """A loss that looks at the outputs of a network and the label of every example."""
 
     model: Network
 
+    @abstractmethod
+    def of_outputs(self, outputs: jax.Array, y: jax.Array) -> jax.Array:
+        """Losses (m,) of outputs (m, outputs) and labels (m,)."""
+
     def __call__(self, theta: jax.Array, batch: Batch) -> jax.Array:
+        return self.of_outputs(self.model.apply(theta, batch.x), batch.y)
+
+    def of_pairs(self, data: Batch, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
+        """By what the model has for pairs, if it has something."""
+        outputs = outputs_of_pairs(self.model, theta_pairs, data.x, indices, is_active)
+        both = jax.vmap(self.of_outputs, in_axes=(0, None))
+        return jax.vmap(both)(outputs, data.y[indices]).astype(jnp.float32)
+
+
+@dataclass(frozen=True)
+class CrossEntropy(OfOutputs):
+    """-ln softmax(outputs)[label] of every example; equal models give equal losses, which share a compilation."""
+
+    def of_outputs(self, outputs: jax.Array, y: jax.Array) -> jax.Array:
         # log_softmax subtracts the maximum: stable at any size of the weights.
-        log_p = jax.nn.log_softmax(self.model.apply(theta, batch.x))
-        return -jnp.take_along_axis(log_p, batch.y[:, None].astype(jnp.int32), axis=1)[:, 0]
+        log_p = jax.nn.log_softmax(outputs)
+        return -jnp.take_along_axis(log_p, y[:, None].astype(jnp.int32), axis=1)[:, 0]
 
     def of_pairs(self, data: Batch, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
         """By a native kernel where the model has one for this platform and these data."""
-        kernel = self.model.kernel
+        kernel, by_model = self.model.kernel, super().of_pairs
         if kernel is None or not kernel.is_for(data):
-            return reference_losses(self, data, theta_pairs, indices)
-        return kernel(lambda *pairs: reference_losses(self, *pairs), data, theta_pairs, indices, is_active)
+            return by_model(data, theta_pairs, indices, is_active)
+
+        def definition(data: Batch, theta_pairs: jax.Array, indices: jax.Array) -> jax.Array:
+            return by_model(data, theta_pairs, indices, is_active)
+
+        return kernel(definition, data, theta_pairs, indices, is_active)
 
 
 @dataclass(frozen=True)
-class Squared:
+class Squared(OfOutputs):
     """(y - output)^2 / 2 of every example."""
 
-    model: Network
-
-    def __call__(self, theta: jax.Array, batch: Batch) -> jax.Array:
-        return 0.5 * (batch.y - self.model.apply(theta, batch.x)[:, 0]) ** 2
+    def of_outputs(self, outputs: jax.Array, y: jax.Array) -> jax.Array:
+        return 0.5 * (y - outputs[:, 0]) ** 2
 
 
 @dataclass(frozen=True)
-class ZeroOne:
+class ZeroOne(OfOutputs):
     """1 for every example whose largest output is not that of its label, else 0; of equal outputs the first counts.
 
     The mean loss is the part of wrong answers, so s is what the log-density falls by from all right to all wrong; one
@@ -152,11 +190,8 @@ class ZeroOne:
     not. Outputs that are no numbers have a loss that is none.
     """
 
-    model: Network
-
-    def __call__(self, theta: jax.Array, batch: Batch) -> jax.Array:
-        outputs = self.model.apply(theta, batch.x)
-        is_wrong = outputs.argmax(-1) != batch.y
+    def of_outputs(self, outputs: jax.Array, y: jax.Array) -> jax.Array:
+        is_wrong = outputs.argmax(-1) != y
         return jnp.where(jnp.isnan(outputs).any(-1), jnp.nan, is_wrong.astype(jnp.float32))
 
 

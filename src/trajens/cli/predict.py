@@ -15,6 +15,7 @@ import typer
 from trajens.cli.devices import use_all_cores
 from trajens.cli.evaluate import CHAIN
 from trajens.datasets import Label, tables
+from trajens.datasets.folders import images_in
 from trajens.datasets.reading import is_table
 from trajens.ensemble import Ensemble, vote
 from trajens.errors import require
@@ -30,7 +31,9 @@ def predict(
     inputs_file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="A .csv with the columns of the run, .npz with an array x, or IDX.", show_default=False
+            metavar="FILE",
+            help="A .csv with the columns of the run, .npz with an array x, IDX, or a folder of images.",
+            show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write.")] = Path("predictions.csv"),
@@ -66,9 +69,12 @@ def write_table(out: Path, rows: Iterable[list[Any]]) -> None:
 
 
 def _given(file: Path, size: int) -> Iterator[list[Any]]:
-    """What stands before the answers: the names and rows of a table, or the numbers of inputs."""
+    """What stands before the answers: the names and rows of a table, those of images, or the numbers of inputs."""
     if is_table(file):
         yield from (cells for _, cells in tables.rows(file))
+    elif file.is_dir():
+        yield ["file"]
+        yield from ([image.relative_to(file).as_posix()] for image in images_in(file))
     else:
         yield ["index"]
         yield from ([i] for i in range(size))

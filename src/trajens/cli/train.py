@@ -32,7 +32,8 @@ def train(
     problem: Annotated[
         str | None,
         typer.Argument(
-            help="perceptron, mnist, a .npz, .csv or IDX file, or an environment: CartPole-v1, or one of gymnax.",
+            help="perceptron, mnist, a .npz, .csv or IDX file, a folder with a subfolder of images for each class, or "
+            "an environment: CartPole-v1, or one of gymnax.",
             show_default=False,
         ),
     ] = None,

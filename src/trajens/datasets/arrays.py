@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trajens.datasets.folders import images_in, read
 from trajens.errors import InputError, first_line, require
 
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -28,9 +29,14 @@ class Labelled(NamedTuple):
 
 
 def load_inputs(path: str | Path) -> np.ndarray:
-    """Inputs without labels: ``x`` of an ``.npz``, or an IDX file, plain or ``.gz``."""
+    """Inputs without labels: ``x`` of an ``.npz``, an IDX file, plain or ``.gz``, or a folder of images."""
+    if Path(path).is_dir():
+        return read(images_in(Path(path)))
     file = _existing(path)
-    require(is_idx(file) or file.suffix == ".npz", f"inputs must be in .npz or IDX files, got '{file}'; convert it.")
+    require(
+        is_idx(file) or file.suffix == ".npz",
+        f"inputs must be in .npz or IDX files or a folder of images, got '{file}'; convert it.",
+    )
     x = idx(file) if is_idx(file) else _arrays(file, ("x",))[0]
     _check_numbers(file, "x", x)
     return x

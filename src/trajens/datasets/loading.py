@@ -11,6 +11,7 @@ import numpy as np
 
 from trajens.datasets import tables
 from trajens.datasets.arrays import Labelled, load_labelled
+from trajens.datasets.folders import classes_in, labelled_images
 from trajens.datasets.reading import Feature, Label, Reading, as_column, entry_of, is_table, label_column, line_of
 from trajens.datasets.scaling import moments
 from trajens.datasets.tables import MISSING, Column
@@ -29,8 +30,8 @@ def load(path: str | Path, labels: str | Path | None = None, num_classes: int | 
     Parameters
     ----------
     path : str or Path
-        ``.npz`` with arrays ``x`` and ``y``; an IDX file, plain or ``.gz``; or a ``.csv`` or ``.tsv`` with the names of
-        its columns in the first line.
+        ``.npz`` with arrays ``x`` and ``y``; an IDX file, plain or ``.gz``; a ``.csv`` or ``.tsv`` with the names of
+        its columns in the first line; or a folder with a subfolder of PNG or JPEG images for each class.
     labels : str or Path, optional
         For IDX, the file of the labels (default: the same name with "images" and "idx3" replaced by "labels" and
         "idx1"); for tables, the name of the label column (default: label, labels, y, target or class).
@@ -46,6 +47,9 @@ def load(path: str | Path, labels: str | Path | None = None, num_classes: int | 
     file = Path(path)
     if is_table(file):
         return learn(file, None if labels is None else str(labels), standardise=False, num_classes=num_classes)[1]
+    if file.is_dir():
+        require(labels is None, f"labels must be left out with a folder, got '{labels}'; subfolders are the classes.")
+        return learn(file, num_classes=num_classes)[1]
     return _learn_array(file, load_labelled(file, labels), None, False, num_classes)[1]
 
 
@@ -78,6 +82,8 @@ def learn(
     if not is_table(file):
         require(label is None, f"label must be left out but for tables, got '{label}' with '{file}'; leave it out.")
         require(missing == "refuse", f"missing must be left out but for tables, got it with '{file}'; impute values.")
+        if file.is_dir():
+            return _learn_folder(file, loss, bool(standardise), num_classes)
         return _learn_array(file, load_labelled(file), loss, bool(standardise), num_classes)
     name = label_column(file, tables.header(file), label)
     table = tables.read(file, texts=(name,))
@@ -112,21 +118,36 @@ def classes_of(values: np.ndarray) -> tuple[int, ...] | None:
 def _learn_array(
     file: Path, data: Labelled, loss: str | None, is_scaled: bool, num_classes: int | None
 ) -> tuple[Reading, Labelled]:
-    x, column = data.x, as_column(data.y)
+    column = as_column(data.y)
+    label = _label(None, column, file, entry_of, loss, is_scaled, num_classes)
+    reading = _reading(data.x, label, is_scaled)
+    return reading, Labelled(reading.array(data.x, file), reading.labels(column, entry_of, file))
+
+
+def _learn_folder(folder: Path, loss: str | None, is_scaled: bool, num_classes: int | None) -> tuple[Reading, Labelled]:
+    require(
+        loss is None or loss in OF_CLASSES,
+        f"loss must be {' or '.join(OF_CLASSES)} with a folder of classes, got {loss}; save numbers in an .npz.",
+    )
+    classes = classes_in(folder)
+    require(
+        num_classes is None or num_classes == len(classes),
+        f"'{folder}' must have {num_classes} subfolders, one for each class, got {len(classes)}; use another network.",
+    )
+    x, column, where = labelled_images(folder)
+    reading = _reading(x, Label(None, classes), is_scaled)
+    return reading, Labelled(reading.array(x, folder), reading.labels(column, where, folder))
+
+
+def _reading(x: np.ndarray, label: Label, is_scaled: bool) -> Reading:
+    """Of arrays (n, ...)."""
     is_image = x.ndim >= 3 and x.dtype.kind in "iu" and x.size > 0 and x.min() >= 0 and x.max() <= 255
     features: tuple[Feature, ...] = ()
     if is_scaled:
         flat = x.reshape(len(x), -1)
         features = tuple(Feature(str(d), None, *moments(flat[:, d].astype(np.float64))) for d in range(flat.shape[1]))
-    reading = Reading(
-        "array",
-        _label(None, column, file, entry_of, loss, is_scaled, num_classes),
-        features,
-        x.shape[1:],
-        is_bytes=not is_scaled and bool(x.dtype == np.uint8 or is_image),
-        is_standardised=is_scaled,
-    )
-    return reading, Labelled(reading.array(x, file), reading.labels(column, entry_of, file))
+    is_bytes = not is_scaled and bool(x.dtype == np.uint8 or is_image)
+    return Reading("array", label, features, x.shape[1:], is_bytes=is_bytes, is_standardised=is_scaled)
 
 
 def _feature(column: Column, file: Path) -> Feature:

@@ -16,6 +16,7 @@ import numpy as np
 
 from trajens.datasets import tables
 from trajens.datasets.arrays import Labelled, load_inputs, load_labelled
+from trajens.datasets.folders import images_in, labelled_images, read
 from trajens.datasets.scaling import standardised
 from trajens.datasets.tables import MISSING, Column, Table
 from trajens.errors import InputError, require
@@ -124,6 +125,8 @@ class Reading:
             return self.rows(self._table(file, ()))
         if is_table(file):
             return self.array(_plain(file, int(np.prod(self.shape)), False)[0], file)
+        if file.is_dir():
+            return self.array(read(images_in(file), self._is_colour), file)
         return self.array(load_inputs(file), file)
 
     def labelled(self, path: str | Path) -> Labelled:
@@ -137,8 +140,15 @@ class Reading:
             x, y, where = _plain(file, int(np.prod(self.shape)), True)
             assert y is not None
             return Labelled(self.array(x, file), self.labels(y, where, file))
+        if file.is_dir():
+            x, y, where = labelled_images(file, self._is_colour)
+            return Labelled(self.array(x, file), self.labels(y, where, file))
         x, given = load_labelled(file)
         return Labelled(self.array(x, file), self.labels(as_column(given), entry_of, file))
+
+    @property
+    def _is_colour(self) -> bool:
+        return len(self.shape) == 3 and self.shape[2] == 3
 
     def rows(self, table: Table) -> np.ndarray:
         """Inputs (n, d) of a table, float32."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from trajens.ensemble.predictor import Predictor, Unhashable, check_apply
 from trajens.errors import integer, require
-from trajens.models.base import Model, as_bytes
+from trajens.models.base import Model, as_bytes, fits
 from trajens.precision import as_single, numbers, require_single, single, single_type
 from trajens.progress import counted
 
@@ -46,7 +46,7 @@ class Members:
         is_ours = isinstance(self.model, Model)
         x = as_bytes(x) if is_ours else x
         shape = getattr(self.model, "input_shape", None)
-        is_shaped = x.ndim > 0 if shape is None else x.ndim > 1 and np.prod(x.shape[1:]) == np.prod(shape)
+        is_shaped = x.ndim > 0 if shape is None else x.ndim > 1 and fits(x.shape[1:], tuple(shape))
         accepted = "..." if shape is None else ", ".join(map(str, shape))
         require(
             bool(is_shaped),

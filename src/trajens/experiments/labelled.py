@@ -23,8 +23,8 @@ from trajens.target import path_length
 
 _DIGITS = Reading("array", Label(None, tuple(range(10))), shape=(28, 28), is_bytes=True)
 _LINE = Reading("array", Label(), shape=(2,))
-_OF_DATA = ("problem", "num_data", "data_seed", "noise", "loss", "model", "sizes", *OF_FILES)
-_OF_NETWORKS = (*_OF_DATA, "hidden", "activation", "weights")
+_OF_DATA = ("problem", "num_data", "data_seed", "noise", "loss", "model", "sizes", "outputs", *OF_FILES)
+_OF_NETWORKS = (*_OF_DATA, "hidden", "channels", "kernel", "pooling", "shape", "activation", "weights")
 
 
 class LabelledData:
@@ -72,7 +72,7 @@ class LabelledData:
         if config.reading is not None:
             return self.reading, self.reading.labelled(config.problem)
         # The number of classes may be known: that of the paper's network, or of a run without a reading.
-        outputs = models.cnn().outputs if config.model == "cnn" else (config.sizes or [1])[-1]
+        outputs = models.cnn().outputs if config.model == "cnn" else config.outputs or (config.sizes or [1])[-1]
         known = outputs if outputs > 1 else None
         return datasets.learn(
             config.problem, config.label, config.loss, config.missing or "refuse", config.standardise, known
@@ -102,17 +102,24 @@ class LabelledData:
             config.model is not None,
             f"the run must be one of a network, got {config.problem}, which has none; train mnist or your own data.",
         )
-        if config.model == "cnn" or config.sizes is not None:
+        if config.model == "cnn" or config.sizes is not None or config.shape is not None:
             return models.described(asdict(config))
-        inputs, outputs = int(np.prod(self.data.x.shape[1:])), 1
+        shape, outputs = self.reading.shape, 1
         if self.loss in OF_CLASSES:
             outputs = len(self.reading.label.classes or ())
             require(
                 outputs >= 2,
                 f"labels must be of 2 or more classes, got {outputs}; use --loss squared to fit numbers.",
             )
+        if config.model == "conv":
+            require(
+                len(shape) in (2, 3),
+                "inputs must be images (height, width) or (height, width, colours) for --model conv, got shape "
+                f"{shape}; use --model mlp.",
+            )
+            return models.described({**asdict(config), "shape": list(shape), "outputs": outputs})
         hidden = [] if config.model == "linear" else config.hidden or []
-        return models.described({**asdict(config), "sizes": [inputs, *hidden, outputs]})
+        return models.described({**asdict(config), "sizes": [int(np.prod(shape)), *hidden, outputs]})
 
     @cached_property
     def problem(self) -> Problem:
@@ -153,8 +160,9 @@ class LabelledData:
 
 def network_of(config: Config, model: Model) -> dict[str, Any]:
     """The options that say which network it is."""
-    names = {"mlp": ("sizes", "activation"), "linear": ("sizes",)}.get(config.model or "", ())
-    return {name: model.description[name] for name in names}
+    # A linear model is an mlp without hidden layers, and so without an activation.
+    others = ("model", "weights", *(["activation"] if config.model == "linear" else []))
+    return {name: value for name, value in model.description.items() if name not in others}
 
 
 def agree(one: Config, other: Config, names: tuple[str, ...]) -> bool:

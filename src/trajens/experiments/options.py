@@ -20,6 +20,7 @@ from trajens.experiments.kinds import Kind, one_of
 from trajens.losses import LOSSES
 from trajens.models import ACTIVATION, ACTIVATIONS, MODELS, WEIGHTS
 from trajens.models.base import PRIOR
+from trajens.models.conv import KERNEL, POOL
 from trajens.moves import SingleSite
 from trajens.moves.base import FEW_PARAMETERS, FRACTION_OF_MANY
 from trajens.rl.problem import MAX_EPISODES
@@ -37,7 +38,7 @@ MISSING_VALUES = ("refuse", "mean")
 OF_FILES = ("label", "missing", "standardise", "reading")
 """Options about how a file is read."""
 NETWORKS = "network episodes"
-HIDDEN = 32
+HIDDEN, CHANNELS = 32, "8,16"
 FIXED_S = 50.0
 RISING_EPISODES = 0.75
 """Of a run on episodes, burn-in, in which s rises."""
@@ -108,12 +109,27 @@ class Config:
         None, MODELS, "Problem", "Network", shown="mnist: cnn, a file: mlp, episodes: linear", only=NETWORKS
     )
     hidden: list[int] | None = _option(
-        None, kinds.sizes, "Problem", "Hidden layers of an mlp.", "N,..", shown=str(HIDDEN), only=NETWORKS
+        None, kinds.sizes, "Problem", "Hidden dense layers.", "N,..", shown=f"mlp: {HIDDEN}", only=NETWORKS
+    )
+    channels: list[int] | None = _option(
+        None, kinds.sizes, "Problem", "Of the convolutions of conv.", "N,..", shown=CHANNELS, only="network"
+    )
+    kernel: list[int] | None = _option(
+        None, kinds.sizes, "Problem", "Sides of their kernels, one or each.", "N,..", shown=str(KERNEL), only="network"
+    )
+    pooling: list[int] | None = _option(
+        None, kinds.sizes, "Problem", "Sides of the max pools behind them.", "N,..", shown=str(POOL), only="network"
+    )
+    shape: list[int] | None = _option(
+        None, kinds.sizes, "Problem", "Of an image, written down by a run.", only="network", is_flag=False
+    )
+    outputs: int | None = _option(
+        None, kinds.whole, "Problem", "Of a conv, written down by a run.", only="network", is_flag=False
     )
     sizes: list[int] | None = _option(
         None, kinds.sizes, "Problem", "Of all layers, written down by a run.", only=NETWORKS, is_flag=False
     )
-    activation: str | None = _name(None, ACTIVATIONS, "Problem", "Of an mlp", shown=ACTIVATION, only=NETWORKS)
+    activation: str | None = _name(None, ACTIVATIONS, "Problem", "Of hidden layers", shown=ACTIVATION, only=NETWORKS)
     weights: str | None = _name(None, WEIGHTS, "Problem", "Of a network", shown=WEIGHTS[0], only=NETWORKS)
     loss: str | None = _name(None, LOSSES, "Problem", "Loss", shown="by the labels", only="network")
     label: str | None = _option(

@@ -12,6 +12,7 @@ from trajens.datasets import Reading
 from trajens.errors import integer, require
 from trajens.experiments import kinds
 from trajens.experiments.options import (
+    CHANNELS,
     FIXED_S,
     HIDDEN,
     OF_FILES,
@@ -24,12 +25,15 @@ from trajens.experiments.options import (
 )
 from trajens.losses import OF_CLASSES
 from trajens.models.base import PRIOR
+from trajens.models.conv import KERNEL, POOL
 from trajens.rl.named import is_environment
 from trajens.sampling.marks import RECORDS
 from trajens.sampling.settings import Settings, default_burn_in
 from trajens.starts import BUDGET, EVOLUTION, RANDOM
 from trajens.training import RECORDS as RECORDS_BY_DATA
 from trajens.training import usual_sigma
+
+_OF_CONV = ("channels", "kernel", "pooling")
 
 
 def resolve(*layers: dict[str, Any]) -> Config:
@@ -49,7 +53,8 @@ def resolve(*layers: dict[str, Any]) -> Config:
             name not in chosen or not option.only or kind in option.only.split(),
             f"{name} must be left out with {problem}, got {chosen.get(name)!r}; leave it out.",
         )
-    defaults: dict[str, Any] = {"model": "cnn" if problem == "mnist" else "mlp", "prior": PRIOR}
+    usual_model = "conv" if "channels" in chosen else "cnn" if problem == "mnist" else "mlp"
+    defaults: dict[str, Any] = {"model": usual_model, "prior": PRIOR}
     if kind != "network":
         usual = {"perceptron": {"prior": "flat"}, "episodes": {"model": "mlp" if "hidden" in chosen else "linear"}}
         own = {name: getattr(option, kind) for name, option in OPTIONS.items()}
@@ -82,7 +87,7 @@ def renamed(options: dict[str, Any]) -> dict[str, Any]:
 def _problem(chosen: dict[str, Any]) -> str:
     """The name of a problem, or the whole path of a file."""
     problem = chosen.get("problem")
-    known = f"{', '.join(PROBLEMS)}, an environment such as CartPole-v1 or a file with data"
+    known = f"{', '.join(PROBLEMS)}, an environment such as CartPole-v1, or a file or a folder with data"
     message = f"problem must be one of {known}, got"
     require(isinstance(problem, str), f"{message} {problem!r}; try mnist.")
     assert isinstance(problem, str)
@@ -91,7 +96,7 @@ def _problem(chosen: dict[str, Any]) -> str:
     # A run knows its network and how its data are read, and can be used without those it was trained on.
     is_known = "sizes" in chosen or "reading" in chosen
     require(
-        Path(problem).is_file() or is_known,
+        Path(problem).is_file() or Path(problem).is_dir() or is_known,
         f"{message} '{problem}'; check the spelling.",
     )
     return os.path.realpath(problem)
@@ -102,18 +107,27 @@ def _completed(config: Config) -> Config:
     config = _by_data(config) if config.epochs is None else _by_epochs(config)
     if config.model == "mlp" and config.hidden is None and config.sizes is None:
         config = replace(config, hidden=[HIDDEN])
+    if config.model == "conv":
+        config = _with_defaults(
+            config, channels=kinds.sizes("channels", CHANNELS), kernel=[KERNEL], pooling=[POOL], hidden=[]
+        )
     of_files = [name for name in OF_FILES if getattr(config, name) is not None]
     require(
         config.problem != "mnist" or not of_files,
         f"{', '.join(of_files)} must be left out with mnist; use your own file with them.",
     )
     require(
-        config.model != "cnn" or not is_environment(config.problem),
-        f"model must be linear or mlp with {config.problem}, got cnn; leave it out.",
+        config.model not in ("cnn", "conv") or not is_environment(config.problem),
+        f"model must be linear or mlp with {config.problem}, got {config.model}; leave it out.",
     )
     require(
-        config.model == "mlp" or (config.hidden is None and config.activation is None),
+        config.model in ("mlp", "conv") or (config.hidden is None and config.activation is None),
         f"hidden and activation must be left out with --model {config.model}; use --model mlp to choose them.",
+    )
+    of_conv = [name for name in _OF_CONV if getattr(config, name) is not None]
+    require(
+        config.model == "conv" or not of_conv,
+        f"{', '.join(of_conv)} must be left out with --model {config.model}; use --model conv to choose them.",
     )
     return config
 

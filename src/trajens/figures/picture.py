@@ -19,6 +19,7 @@ from trajens.errors import require
 from trajens.figures import style
 from trajens.files import write_with_folder
 from trajens.records import Records, Started, learning_curve
+from trajens.report.images import is_picture, picture
 from trajens.report.learning import PAIRS, is_steep
 from trajens.report.numerals import whole_percent
 from trajens.report.settings import loss_unit
@@ -188,7 +189,7 @@ def _draw_doubts(axes: Any, data: Labelled, chosen: np.ndarray, agreement: np.nd
     """The inputs on whose label the fewest members agree; of equals, those with the largest entropy."""
     order = np.lexsort((-entropy, agreement))[: _DIGITS[0] * _DIGITS[1]]
     axes.set_axis_off()
-    if data.x.ndim != 3:
+    if data.x.ndim != 3 and not is_picture(data.x.shape[1:]):
         lines = [f"example {i}: label {data.y[i]}, vote {chosen[i]} ({agreement[i]:.0%})" for i in order[:12]]
         axes.text(0, 1, "members disagree most on\n" + "\n".join(lines), va="top", transform=axes.transAxes)
         return
@@ -197,7 +198,7 @@ def _draw_doubts(axes: Any, data: Labelled, chosen: np.ndarray, agreement: np.nd
         row, column = divmod(k, _DIGITS[1])
         place = (column / _DIGITS[1], 1 - (row + 1) / _DIGITS[0], 0.9 / _DIGITS[1], 0.78 / _DIGITS[0])
         tile = axes.inset_axes(place)
-        tile.imshow(data.x[i], cmap="gray_r", interpolation="nearest")
+        tile.imshow(picture(data.x[i]), cmap="gray_r", interpolation="nearest")
         tile.set(xticks=[], yticks=[])
         is_right = chosen[i] == data.y[i]
         tile.set_title(

@@ -135,7 +135,7 @@ class Model(ABC):
         choice("loss", loss, LOSSES)
         x, y = as_bytes(numbers("x", x)), numbers("y", y)
         require(
-            x.ndim > 1 and np.prod(x.shape[1:]) == np.prod(self.input_shape) and y.shape == x.shape[:1],
+            x.ndim > 1 and fits(x.shape[1:], self.input_shape) and y.shape == x.shape[:1],
             f"x must have shape (N, {', '.join(map(str, self.input_shape))}) and y (N,), got {x.shape} and {y.shape}; "
             "check the data or the model.",
         )
@@ -157,6 +157,13 @@ class Model(ABC):
             )
             y = y.astype(np.uint8 if self.outputs <= 256 else np.int32)
         return Problem(LOSSES[loss](self), Batch(x, y), self.dim, spread=self.spread, prior=PRIOR)
+
+
+def fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether inputs of this shape are those a model wants: as they are, flattened, or with axes of length 1."""
+    given, known = (tuple(n for n in one if n != 1) for one in (shape, wanted))
+    is_flat = len(given) <= 1 or len(known) <= 1
+    return math.prod(given) == math.prod(known) and (is_flat or given == known)
 
 
 def as_bytes(x: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.errors import require
+from trajens.losses import outputs_of_pairs
 from trajens.models.base import PRIOR, Layer, Model
 
 
@@ -47,12 +48,16 @@ class Binary(Model):
         return np.where(self.model.spread > 0, PRIOR, 0.0).astype(np.float32)
 
     def used(self, theta: jax.Array) -> jax.Array:
-        """The weights and biases (dim,) that the network has with the parameters `theta`."""
+        """The weights and biases (..., dim) that the network has with the parameters `theta`."""
         size = jnp.asarray(self.model.spread)
         return jnp.where(size > 0, jnp.where(theta < 0, -size, size), theta)
 
     def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
         return self.model.apply(self.used(theta), x)
+
+    def apply_pairs(self, theta_pairs: jax.Array, x: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
+        """Outputs (lanes, 2, m, outputs) of pairs of models, as the network itself has them."""
+        return outputs_of_pairs(self.model, self.used(theta_pairs), x, indices, is_active)
 
 
 def binary(model: Model) -> Binary:

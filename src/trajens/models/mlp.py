@@ -12,12 +12,15 @@ import jax.numpy as jnp
 from trajens.errors import InputError, choice, integer, require
 from trajens.models.base import Layer, Model, scaled
 
-ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+Activation = Callable[[jax.Array], jax.Array]
+
+ACTIVATIONS: dict[str, Activation] = {
     "relu": jax.nn.relu,
     "tanh": jnp.tanh,
     "sigmoid": jax.nn.sigmoid,
     "step": lambda x: (x > 0).astype(jnp.float32),  # no gradient, and none is needed
 }
+"""By name; none of them ever falls, so that a maximum may be taken before them."""
 
 ACTIVATION = "relu"
 """That of hidden layers, unless another is asked for."""
@@ -43,11 +46,15 @@ class Mlp(Model):
         return (self.sizes[0],)
 
     def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
-        h = scaled(x).reshape(x.shape[0], -1)
-        *hidden, (w, b) = self.unpack(theta)
-        for w_h, b_h in hidden:
-            h = ACTIVATIONS[self.activation](h @ w_h + b_h)
-        return h @ w + b
+        return dense(scaled(x).reshape(x.shape[0], -1), self.unpack(theta), ACTIVATIONS[self.activation])
+
+
+def dense(h: jax.Array, parts: Sequence[tuple[jax.Array, jax.Array]], activation: Activation) -> jax.Array:
+    """Outputs of dense layers, weights and biases each; the last one has no activation."""
+    *hidden, (w, b) = parts
+    for w_h, b_h in hidden:
+        h = activation(h @ w_h + b_h)
+    return h @ w + b
 
 
 def mlp(sizes: Sequence[int], activation: str = ACTIVATION) -> Mlp:

@@ -108,12 +108,20 @@ def _model(description: dict[str, Any] | None, parameters: int | None) -> str | 
         return f"of one's own, {size}" if size else None
     words = [str(description.get("model", "network"))]
     if "sizes" in description:
-        words.append("-".join(map(str, description["sizes"])))
+        words.append(_dashed(description["sizes"]))
+    if "channels" in description:
+        words.append(f"of {' x '.join(map(str, description['shape']))}:")
+        words += [f"{name} {_dashed(description[name])}" for name in ("channels", "kernel", "pooling")]
+        words += [f"hidden {_dashed(description['hidden'])}"] if description["hidden"] else []
     if "activation" in description:
         words.append(str(description["activation"]))
     if "weights" in description:
         words.append(f"{description['weights']} weights")
     return f"{' '.join(words)}, {size}"
+
+
+def _dashed(sizes: list[int]) -> str:
+    return "-".join(map(str, sizes))
 
 
 def _network(config: dict[str, Any]) -> dict[str, Any] | None:

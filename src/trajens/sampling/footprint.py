@@ -47,20 +47,20 @@ def bytes_at_work(target: Target, settings: Settings) -> int:
     like = _Like.of(problem, settings.devices[0].platform, program.examples)
     models = chains * program.lanes * program.span
     together = min(program.population.most, program.chunk * program.chunks)
-    sampling = _PROPOSALS * models * problem.dim * _FLOAT + chains * program.lanes * like.bytes_of_losses(together)
-    measuring = chains * -(-target.tau // 2) * like.bytes_of_losses(int(min(problem.size, measure.CHUNK)))
+    sampling = _PROPOSALS * models * problem.dim * _FLOAT + like.bytes_of_losses(chains * program.lanes, together)
+    measuring = like.bytes_of_losses(chains * -(-target.tau // 2), int(min(problem.size, measure.CHUNK)))
     if program.acceptance.takes_all_data:
         return max(sampling, measuring)
     looked_at = chains * proposals.proposals_at_once(program, chains, -(-proposals.PLANNING // chains)) * program.span
     examples = min(program.population.most, proposals.CHUNK)
-    auditing = looked_at * (_PROPOSALS * problem.dim * _FLOAT + like.bytes_of_losses(examples))
+    auditing = looked_at * _PROPOSALS * problem.dim * _FLOAT + like.bytes_of_losses(looked_at, examples)
     return max(sampling, measuring, auditing)
 
 
 def pairs_within(problem: Problem, examples: int, room: int) -> int:
     """Pairs of models whose losses on so many examples can be computed together in `room` bytes; one at least."""
     like = _Like.of(problem, jax.devices()[0].platform, problem.population)
-    return max(1, room // (like.bytes_of_losses(examples) + 2 * problem.dim * _FLOAT))
+    return max(1, room // (like.bytes_of_losses(1, examples) + 2 * problem.dim * _FLOAT))
 
 
 class _Like(NamedTuple):
@@ -79,23 +79,21 @@ class _Like(NamedTuple):
         shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(problem.data))
         return cls(problem.loss, jax.tree.structure(problem.data), shapes, problem.dim, platform, population)
 
-    def bytes_of_losses(self, examples: int) -> int:
-        """Held while the losses of a pair of models on so many examples are computed."""
-        return _bytes_of_losses(self, examples)
+    def bytes_of_losses(self, pairs: int, examples: int) -> int:
+        """Held while the losses of so many pairs of models on so many examples each are computed."""
+        return _bytes_of_losses(self, pairs, examples)
 
 
 @lru_cache(maxsize=64)
 @single
-def _bytes_of_losses(like: _Like, examples: int) -> int:
+def _bytes_of_losses(like: _Like, pairs: int, examples: int) -> int:
     one = jax.ShapeDtypeStruct
     data = jax.tree.unflatten(like.tree, [one(*leaf) for leaf in like.shapes])
-    pair, members = (
-        one((1, 2, like.dim), jnp.float32),
-        jax.eval_shape(like.population.at, one((1, examples), jnp.int32)),
-    )
+    models = one((pairs, 2, like.dim), jnp.float32)
+    members = jax.eval_shape(like.population.at, one((pairs, examples), jnp.int32))
     platform = "cuda" if like.platform == "gpu" else like.platform
     losses = partial(losses_of_pairs, like.loss)
-    return bytes_held(losses, data, pair, members, one((1,), bool), platform=platform)
+    return bytes_held(losses, data, models, members, one((pairs,), bool), platform=platform)
 
 
 def _bytes_of_path(chains: int, tau: int, dim: int) -> int:
