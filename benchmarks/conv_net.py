@@ -75,20 +75,21 @@ def forms(net: ConvNet, problem: Problem) -> dict[str, Form]:
 
     found: dict[str, Form] = {"ours": ours}
     if jax.default_backend() != "cpu":
-        for how in (
-            How(cells=128),
-            How(cells=128, warps=8),
-            How(taps=64),
-            How(is_split=False),
-            How(128, is_split=False),
-        ):
+        tried = [How(cells=128), How(cells=256, warps=8), How(64, 128, 8), How(cells=128, is_split=False)]
+        tried += [
+            How(cells=128, is_joined=True),
+            How(64, 128, 8, is_joined=True),
+            How(cells=256, warps=8, is_joined=True),
+        ]
+        for how in tried:
             found[f"fused, {_named(how)}"] = partial(by, partial(net._by_kernels, how=how))
         found["plain lax.conv, highest"] = partial(mapped, lax.Precision.HIGHEST)
     return found | {"cells, all lanes at once": partial(by, net._by_lanes), PLAIN: partial(mapped, None)}
 
 
 def _named(how: How) -> str:
-    return f"{how.cells} cells, {how.taps} taps, {how.warps} warps, {'split' if how.is_split else 'float32'}"
+    words = [f"{how.cells} cells", f"{how.taps} taps", f"{how.warps} warps"]
+    return ", ".join(words + ["float32"] * (not how.is_split) + ["joined"] * how.is_joined)
 
 
 def in_double_precision(net: ConvNet, theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:

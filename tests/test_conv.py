@@ -116,6 +116,11 @@ def test_the_papers_network_is_one_of_them_and_keeps_its_kernel():
     for other in ({"activation": "tanh"}, {"hidden": 10}, {"shape": (28, 28, 1)}):
         arguments = dict(zip(("shape", "channels", "kernel", "pool"), NETS["the paper's"], strict=False)) | other
         assert tj.models.conv_net(**arguments).kernel is None
+    # By its name, a run that was begun before is known to have the same loss.
+    assert repr(tj.losses.CrossEntropy(made)) == "CrossEntropy(model=Cnn())"
+    assert repr(tj.models.conv_net((8, 9), 4, outputs=2)).startswith(
+        "ConvNet(shape=(8, 9), channels=(4,), kernels=(3,)"
+    )
     with pytest.warns(FutureWarning, match="Cnn is now called ConvNet"):
         assert tj.models.Cnn is tj.models.ConvNet
 

@@ -87,7 +87,7 @@ def renamed(options: dict[str, Any]) -> dict[str, Any]:
 def _problem(chosen: dict[str, Any]) -> str:
     """The name of a problem, or the whole path of a file."""
     problem = chosen.get("problem")
-    known = f"{', '.join(PROBLEMS)}, an environment such as CartPole-v1, or a file or a folder with data"
+    known = f"{', '.join(PROBLEMS)}, an environment such as CartPole-v1 or a file or folder with data"
     message = f"problem must be one of {known}, got"
     require(isinstance(problem, str), f"{message} {problem!r}; try mnist.")
     assert isinstance(problem, str)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -44,6 +44,12 @@ class ConvNet(Model):
     hidden: tuple[int, ...]
     classes: int
     activation: str = ACTIVATION
+
+    def __repr__(self) -> str:
+        # Runs of before know the loss of the paper's network by this.
+        if self == _PAPER:
+            return "Cnn()"
+        return f"ConvNet({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in fields(self))})"
 
     @property
     def description(self) -> dict[str, Any]:

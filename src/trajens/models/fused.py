@@ -62,6 +62,7 @@ class How(NamedTuple):
     cells: int = 64
     warps: int = 4
     is_split: bool = True
+    is_joined: bool = False
 
 
 USUAL = How()
@@ -126,6 +127,8 @@ def convolved(
         for j in range(f)
     ]
     weights = jnp.stack(moved, axis=1).reshape(groups, f * f, -1, n)
+    if how.is_joined:
+        weights = jnp.moveaxis(weights, 1, 2).reshape(groups, 1, -1, f * f * n)
     weights = jnp.pad(weights, ((0, 0), (0, 0), (0, -weights.shape[2] % how.taps), (0, 0)))
     is_bytes = source.x.dtype == jnp.uint8
     weights = _in_pieces(weights) if is_bytes or how.is_split else weights[:, None]
@@ -178,10 +181,12 @@ def _program(
 
     most = None
     for i, j in ((i, j) for i in range(left) for j in range(left)):
-        sums = tuple(jnp.zeros((how.cells, b.shape[1]), jnp.float32) for _ in range(f * f))
+        sums = tuple(jnp.zeros((how.cells, w.shape[4]), jnp.float32) for _ in range(w.shape[2]))
         of_cell = partial(part, (i * width + j) * f * pixel)
         parts = w.shape[3] // how.taps
         sums = of_cell(0, sums) if parts == 1 else jax.lax.fori_loop(0, parts, of_cell, sums)
+        if how.is_joined:
+            sums = (sums[0].reshape(how.cells, f * f, -1).max(1),)
         for one in sums:
             most = one if most is None else jnp.maximum(most, one)
     assert most is not None
