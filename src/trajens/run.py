@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -26,6 +27,7 @@ from trajens.sampling.adapted import MAX_EPOCHS, Adapted
 from trajens.sampling.devices import Sampler, s_of
 from trajens.sampling.footprint import require_room
 from trajens.sampling.ladder import Exchange
+from trajens.sampling.measure import examples_per_measurement
 from trajens.sampling.replicas import first_replicas
 from trajens.sampling.sampler import State, state_like
 from trajens.sampling.settings import Observable, Settings, default_burn_in
@@ -309,6 +311,7 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     sampler.adapt(run.adapted)
     log = Logbook(run.records, run.kept, run.out, run.settings.keep_paths)
     now = first = replace(run.standing, state=sampler.place(run.state))
+    sampler.compile_ahead(now.state, _measured_on(sampler))
     if run.out is None:
         log.begin(now, {})
     else:
@@ -333,6 +336,13 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     if isinstance(run.settings.course, UntilConverged) and now.is_complete:
         run.settings.course.warn_if_lacking(records, now.adapted.burn_in)
     return replace(run, standing=now, records=records, kept=log.history(now.recorded))
+
+
+def _measured_on(sampler: Sampler) -> int | None:
+    """Examples of every measurement, where that is known before the first block."""
+    size, tau = sampler.program.examples.size, sampler.program.tau
+    fewest, most = (examples_per_measurement(size, tau, spent) for spent in (0.0, math.inf))
+    return most if fewest == most else None
 
 
 def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:

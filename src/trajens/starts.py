@@ -22,7 +22,9 @@ from trajens.records import Records
 from trajens.sampling.course import ByData
 from trajens.sampling.devices import Sampler
 from trajens.sampling.evolution import Evolution, Evolving, evolved
-from trajens.sampling.first_s import slopes
+from trajens.sampling.first_s import looks, slopes
+from trajens.sampling.measure import examples_per_measurement
+from trajens.sampling.sampler import State
 from trajens.sampling.scoring import rescored
 from trajens.sampling.start_curve import StartCurve
 from trajens.storage.directory import RunDirectory
@@ -110,6 +112,7 @@ def _evolved(sampler: Sampler, shown: Shown, directory: RunDirectory | None, sto
     target, settings, problem = sampler.target, sampler.settings, sampler.target.problem
     assert isinstance(settings.course, ByData)
     random = sampler.init()
+    _compile_ahead(sampler, random)
     models = np.asarray(random.path)[:, 0]
     scale = scale_of(problem, target.prior)
     how, generations = Evolution(scale=scale).within(for_evolution(settings.course.pairs), problem.population.most)
@@ -170,10 +173,11 @@ def begun_at(sampler: Sampler, paths: np.ndarray | None, pairs: float) -> Standi
     state, adapted, program = sampler.init(paths), sampler.adapted, sampler.program
     course = sampler.settings.course
     assert isinstance(course, ByData)
+    _compile_ahead(sampler, state)
     if sampler.settings.is_scoring:
         adapted, _ = rescored(sampler, state, adapted, pairs)
         sampler.adapt(adapted)
-    found = slopes(sampler, state, _SHARE_OF_SLOPES * course.pairs * sampler.settings.chains)
+    found = slopes(sampler, state, _for_slopes(sampler))
     per_renewal = (course.pairs - pairs) / (2 * course.renewals(pairs))
     s = found.first_s() if paths is None else found.first_s_of_trained(per_renewal, program.tau)
     if program.is_tuned:
@@ -190,6 +194,21 @@ def begun_at(sampler: Sampler, paths: np.ndarray | None, pairs: float) -> Standi
         state = sampler.with_memory(state, memory._replace(rho=np.full_like(memory.rho, program.acceptance.rho)))
     first = course.first_mark(program.chunk, program.lanes, pairs)
     return Standing(state, 0, np.array([first]), adapted=adapted, begun=pairs)
+
+
+def _for_slopes(sampler: Sampler) -> float:
+    """Pairs of losses, of all chains together, for a look at where s begins."""
+    assert isinstance(sampler.settings.course, ByData)
+    return _SHARE_OF_SLOPES * sampler.settings.course.pairs * sampler.settings.chains
+
+
+def _compile_ahead(sampler: Sampler, state: State) -> None:
+    """Begin to compile what is needed after the start."""
+    course, population = sampler.settings.course, sampler.target.problem.population
+    assert isinstance(course, ByData)
+    spent = (course.pairs - for_evolution(course.pairs)) / course.records
+    examples = examples_per_measurement(population.size, sampler.program.tau, spent)
+    sampler.compile_ahead(state, examples, looks(sampler, _for_slopes(sampler)))
 
 
 class Shown:

@@ -19,6 +19,7 @@ from trajens.population import Population
 from trajens.precision import single
 from trajens.randomness import Key, fold_in, key_of
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
+from trajens.sampling.compiling import Compiling
 from trajens.sampling.initial import initial_paths
 from trajens.sampling.measure import CHUNK, Look, Measurement, examples_per_measurement, losses_of_examples, measure
 from trajens.sampling.program import Inputs, Program
@@ -77,6 +78,20 @@ class Sampler:
             unknown,
         )
         self.adapt(self.adapted)
+        self._compiling = Compiling()
+
+    @single
+    def compile_ahead(self, state: State, examples: int | None = None, looks: tuple[int, int] | None = None) -> None:
+        """Have programs compiled in threads that will be asked for from a state like this one.
+
+        They are `advance_to`; `measure_at` on about so many examples; and `look_at` for so many proposals and examples.
+        """
+        begin, given = self._compiling.begin, (self.program, self._mesh, self._inputs, state)
+        begin("advance", _advance, *given, np.int32(0))
+        if looks is not None:
+            begin("look", _look_at, *given, *self._looks(state, 0, *looks))
+        if examples is not None:
+            begin("measure", _measure, *given, *self._measuring(0, examples))
 
     @single
     def adapt(self, to: Adapted) -> None:
@@ -142,6 +157,7 @@ class Sampler:
     @single
     def advance_to(self, state: State, epoch: int) -> tuple[State, Tally]:
         """The same up to an epoch."""
+        self._compiling.finish("advance")
         state, tally = _advance(self.program, self._mesh, self._inputs, state, np.int32(epoch))
         return state, tally
 
@@ -163,13 +179,16 @@ class Sampler:
         if examples is None:
             examples = examples_per_measurement(population.size, self.program.tau)
         examples = integer("examples", examples, 1, "leave it out for the usual number", _countable(population))
-        observe = tuple(self.settings.observe.items())
-        look = Look.of(population, examples, epoch, self._directions)
-        chunk, is_all = min(CHUNK, examples), examples == population.size
-        measured = _measure(self.program, self._mesh, self._inputs, state, look, chunk, is_all, observe)
+        self._compiling.finish("measure")
+        measured = _measure(self.program, self._mesh, self._inputs, state, *self._measuring(epoch, examples))
         here: Measurement = jax.tree.map(np.asarray, measured)
         # JAX sorts dictionaries; records keep the order they were asked for in.
-        return here._replace(observed={name: here.observed[name] for name, _ in observe})
+        return here._replace(observed={name: here.observed[name] for name in self.settings.observe})
+
+    def _measuring(self, epoch: int, examples: int) -> tuple[Look, int, bool, Any]:
+        population, observe = self.program.examples, tuple(self.settings.observe.items())
+        look = Look.of(population, examples, epoch, self._directions)
+        return look, min(CHUNK, examples), examples == population.size, observe
 
     @single
     def look_at(self, state: State, epoch: int, proposals: int, examples: int) -> Proposed:
@@ -177,11 +196,15 @@ class Sampler:
         most = _countable(self.program.population)
         proposals = integer("proposals", proposals, 1, "try 256 in all chains together")
         examples = integer("examples", examples, 2, "leave it out for the usual number", most)
-        room = Room.of(self.program, self.settings.chains, proposals, examples)
-        wanted = Wanted.at(state.key, epoch, proposals, examples, room)
-        found = _look_at(self.program, self._mesh, self._inputs, state, wanted, room)
+        self._compiling.finish("look")
+        wanted = self._looks(state, epoch, proposals, examples)
+        found = _look_at(self.program, self._mesh, self._inputs, state, *wanted)
         here: Proposed = jax.tree.map(lambda leaf: np.asarray(leaf)[:, :proposals], found._replace(steps=()))
         return here._replace(differences=here.differences[..., :examples], steps=np.asarray(found.steps))
+
+    def _looks(self, state: State, epoch: int, proposals: int, examples: int) -> tuple[Wanted, Room]:
+        room = Room.of(self.program, self.settings.chains // self._mesh.size, proposals, examples)
+        return Wanted.at(state.key, epoch, proposals, examples, room), room
 
     @single
     def losses_of_examples(self, state: State, models: int) -> np.ndarray:

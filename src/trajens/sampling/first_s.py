@@ -54,16 +54,22 @@ class Slopes(NamedTuple):
         return min(1.0, RHO_LARGEST**2 * chunk / (s**2 * self.between_examples))
 
 
+def looks(sampler: Sampler, pairs: float) -> tuple[int, int]:
+    """Proposals of every chain, and examples of each, that are looked at for about `pairs` losses."""
+    # A budget that is small leaves fewer examples, and then fewer proposals.
+    examples = int(min(_EXAMPLES, sampler.program.population.size, max(pairs / _PROPOSALS, _FEWEST)))
+    proposals = int(min(_PROPOSALS, max(pairs / examples, _FEWEST)))
+    return -(-proposals // sampler.settings.chains), examples
+
+
 def slopes(sampler: Sampler, state: State, pairs: float = math.inf) -> Slopes:
     """Found by proposals of a small size, or of their own where they are not tuned, for about `pairs` losses."""
-    program, chains = sampler.program, sampler.settings.chains
-    # A budget that is small leaves fewer examples, and then fewer proposals.
-    examples = int(min(_EXAMPLES, program.population.size, max(pairs / _PROPOSALS, _FEWEST)))
-    proposals = int(min(_PROPOSALS, max(pairs / examples, _FEWEST)))
+    program = sampler.program
+    proposals, examples = looks(sampler, pairs)
     for tried in _SHARES if program.is_tuned else (None,):
         state = state if tried is None else sampler.with_share(state, tried)
         share = share_renewed(state.sizes, program.move, state.path.shape[-1])
-        seen = sampler.look_at(state, 0, -(-proposals // chains), examples)
+        seen = sampler.look_at(state, 0, proposals, examples)
         differences = np.asarray(seen.differences, np.float64).reshape(-1, examples)
         differences = differences[np.isfinite(differences).all(1)]
         if (differences != 0).any(1).sum() >= _TELLING:

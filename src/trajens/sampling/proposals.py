@@ -57,7 +57,7 @@ class Room(NamedTuple):
 
     @staticmethod
     def of(program: Program, chains: int, proposals: int, examples: int) -> Room:
-        """For so many proposals of every chain; for as many as any audit asks for, so that all share a compilation."""
+        """For the chains of a device; for as many proposals as any audit asks for, so that all share a compilation."""
         at_once, chunk = proposals_at_once(program, chains, proposals), min(CHUNK, examples)
         usual = max(proposals, -(-PLANNING // chains))
         most = max(examples, int(min(program.population.size, MOST_EXAMPLES))) if chunk == CHUNK else examples
