@@ -11,22 +11,24 @@ from jax._src import compiler
 jax.config.update("jax_num_cpu_devices", 4)
 
 
-LIKE_A_USER = "test_reproducibility", "test_precision", "test_acceptance_laws"
-"""Files whose programs are those a user has: bits of one are compared with those of another, or millions are drawn."""
-OPTIMISED = (
+COMPARE_BITS = (
+    "test_reproducibility",
+    "test_precision",
     "test_kernels",
+    "test_sampler_core",
     "test_schedule",
     "test_extending",
-    "test_docs",
-    "test_bench",
-    "test_models",
-    "test_quick_figures",
 )
-"""Files, beside the laws, that sample for longer than they compile, or compare bits where order matters to them."""
-NOT_OPTIMISED = ("test_conditionals",)
-"""Files of laws that compile for longer than they draw."""
-EMITTERS = {"xla_cpu_use_fusion_emitters": False}
-"""The option of XLA that says whether MLIR generates code, and what it is for the test that is run."""
+"""Files whose tests compare the bits of one program with those of another."""
+SAMPLE_LONG = "test_docs", "test_bench", "test_models", "test_quick_figures"
+"""Files, beside the laws, that sample for longer than they compile."""
+DRAW_MILLIONS = ("test_acceptance_laws",)
+"""Laws whose loops are so long that the fastest code is worth its compilation."""
+DRAW_FEW = ("test_conditionals",)
+"""Laws that compile for longer than they draw."""
+
+EMITTERS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
+"""XLA's option that says whether MLIR generates code, and what it is for the test that is run; newer ones have none."""
 FLAGS = " ".join(
     ["--xla_backend_optimization_level=1", *(f"--{name}={value}".lower() for name, value in EMITTERS.items())]
 )
@@ -70,20 +72,21 @@ def pytest_configure(config):
 def pytest_runtest_setup(item):
     """Few optimisations where a program costs more to compile than to run.
 
-    Laws are sampled for long, and where bits of different programs are compared they are those a user has.
+    Laws are sampled for long. Where bits of different programs are compared, they are those a user has, but in
+    ``make test``, which does without MLIR there too.
     """
-    if item.config.option.markexpr != "gpu":
-        wanted = item.path.stem in LIKE_A_USER, _is_optimised(item)
-        if wanted != item.config.stash.get(WANTED, wanted):
-            # JAX does not ask how a program it has was compiled.
-            jax.clear_caches()
-        item.config.stash[WANTED] = wanted
-        EMITTERS.update(dict.fromkeys(EMITTERS, wanted[0]))
-        jax.config.update("jax_disable_most_optimizations", not any(wanted))
-
-
-def _is_optimised(item):
-    return ("laws" in item.path.parts or item.path.stem in OPTIMISED) and item.path.stem not in NOT_OPTIMISED
+    if item.config.option.markexpr == "gpu":
+        return
+    name, is_quick = item.path.stem, "not slow" in item.config.option.markexpr
+    has_emitters = name in DRAW_MILLIONS or (name in COMPARE_BITS and not is_quick)
+    is_optimised = "laws" in item.path.parts or name in (*COMPARE_BITS, *SAMPLE_LONG)
+    wanted = has_emitters, is_optimised and name not in DRAW_FEW
+    if wanted != item.config.stash.get(WANTED, wanted):
+        # JAX does not ask how a program it has was compiled.
+        jax.clear_caches()
+    item.config.stash[WANTED] = wanted
+    EMITTERS.update(dict.fromkeys(EMITTERS, wanted[0]))
+    jax.config.update("jax_disable_most_optimizations", not wanted[1])
 
 
 def _with_emitters(get_compile_options):

@@ -1,6 +1,7 @@
 """A result is a function of its inputs: not of blocks, devices, stops or what was compiled before."""
 
 from dataclasses import replace
+from functools import cache
 
 import jax
 import numpy as np
@@ -22,16 +23,18 @@ SETTINGS = {
     },
 }
 every_setting = pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param(value, id=name, marks=pytest.mark.slow if name == "paper" else [])
-        for name, value in SETTINGS.items()
-    ],
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "paper" else []) for name in SETTINGS]
 )
 
 
 def sample(epochs=600, records=6, seed=0, chains=8, burn_in=100, target=TARGET, **settings):
     return tj.sample(target, epochs, chains=chains, seed=seed, burn_in=burn_in, records=records, **settings)
+
+
+@cache
+def usual(name):
+    """The run that others are compared with."""
+    return sample(**SETTINGS[name])
 
 
 def assert_same_run(a, b):
@@ -41,15 +44,14 @@ def assert_same_run(a, b):
 
 
 @every_setting
-def test_same_seed_gives_the_same_run_and_another_seed_another(settings):
-    first = sample(**settings)
-    assert_same_run(first, sample(**settings))
-    assert (first.paths != sample(seed=1, **settings).paths).any()
+def test_same_seed_gives_the_same_run_and_another_seed_another(name):
+    assert_same_run(usual(name), sample(**SETTINGS[name]))
+    assert (usual(name).paths != sample(seed=1, **SETTINGS[name]).paths).any()
 
 
 @every_setting
-def test_a_continued_run_equals_one_run_bit_for_bit(settings):
-    whole = sample(epochs=600, records=6, **settings)
+def test_a_continued_run_equals_one_run_bit_for_bit(name):
+    whole, settings = usual(name), SETTINGS[name]
     parts = sample(epochs=300, records=3, **settings).extend(300)
     assert_same_run(whole, parts)
     odd = sample(epochs=301, records=2, **settings).extend(7, records=1).extend(292, records=2)
@@ -57,14 +59,13 @@ def test_a_continued_run_equals_one_run_bit_for_bit(settings):
 
 
 @every_setting
-def test_paths_do_not_depend_on_how_often_is_recorded(settings):
+def test_paths_do_not_depend_on_how_often_is_recorded(name):
     # So short a run cannot pay for audits, which plan batches at records.
-    np.testing.assert_array_equal(sample(**settings).paths, sample(records=50, **settings).paths)
+    np.testing.assert_array_equal(usual(name).paths, sample(records=50, **SETTINGS[name]).paths)
 
 
 def test_paths_do_not_depend_on_block_sizes(monkeypatch):
-    settings = SETTINGS["penalty"]
-    whole = sample(**settings)
+    settings, whole = SETTINGS["penalty"], usual("penalty")
     monkeypatch.setattr(blocks.Blocks, "adapt", lambda self, seconds: setattr(self, "epochs", 7))
     np.testing.assert_array_equal(whole.paths, sample(**settings).paths)
     program = Settings.program
@@ -119,7 +120,7 @@ def test_chains_that_do_not_divide_over_the_devices_still_run():
 
 
 def test_a_chain_does_not_depend_on_how_many_others_there_are():
-    few, many = sample(chains=3, **SETTINGS["paper"]), sample(chains=8, **SETTINGS["paper"])
+    few, many = sample(chains=3, **SETTINGS["paper"]), usual("paper")
     np.testing.assert_array_equal(few.paths, many.paths[:3])
 
 
@@ -151,7 +152,7 @@ def test_chains_and_epochs_and_purposes_draw_different_words():
 
 
 def test_memory_of_the_state_does_not_grow_with_epochs():
-    short, long = sample(epochs=200, **SETTINGS["mixture"]), sample(epochs=600, **SETTINGS["mixture"])
+    short, long = sample(epochs=200, **SETTINGS["mixture"]), usual("mixture")
     size = lambda run: sum(leaf.nbytes for leaf in jax.tree.leaves(run.state))  # noqa: E731
     assert size(short) == size(long)
 
@@ -164,7 +165,7 @@ def test_an_epoch_is_one_proposal(scan):
 
 
 def test_records_and_summary_have_the_promised_names():
-    run = sample(**SETTINGS["penalty"])
+    run = usual("penalty")
     promised = {"epoch", "loss", "loss_deciding", "acceptance", "batch_size", "data_used", "data_audited", "weight_rms"}
     promised |= {"tilt_error", "tilt_weight"}
     assert promised <= set(run.records)
