@@ -35,7 +35,7 @@ from trajens.acceptance.moments import Moments, merge, moments_of
 ORDERS = 8
 """Times that the differences of a proposal are divided into batches, each time in another order."""
 
-_LANES, _LOOKS_EVERY = 2**13, 16
+_LANES, _LOOKS_EVERY, _PROPOSALS = 2**13, 16, 2**10
 
 
 class Looked(NamedTuple):
@@ -108,7 +108,9 @@ def acceptances(
     """
     proposals, found = looked.differences.shape
     size, most = (found, found) if looked.limit is None else (math.inf, looked.limit)
-    bound = min(int(_most_examples(test, size, entries, looked.s)), most)
+    # Always a multiple of so many, so that nearly all calls share a compilation.
+    some = np.resize(np.arange(proposals), -(-proposals // _PROPOSALS) * _PROPOSALS)
+    bound = min(int(_most_examples(test, size, *jax.tree.map(lambda leaf: leaf[some], (entries, looked.s)))), most)
     room = min(most, -(-bound // chunk) * chunk)
     per_order = max(1, found // room)
     total, left = np.zeros((3, proposals)), orders

@@ -126,7 +126,11 @@ def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: i
     found = sampler.look_at(state, epoch, proposals, examples)
     chains = len(found.s)
     memory = jax.tree.map(np.asarray, state.acceptance)
-    entries = jax.tree.map(np.asarray, _entries(sampler.program.acceptance, memory, found.site))
+    # For as many as any audit asks for, so that all share a compilation.
+    padded = np.resize(np.arange(proposals), max(proposals, -(-PLANNING // chains)))
+    sites = jax.tree.map(lambda leaf: leaf[:, padded], found.site)
+    entries = _entries(sampler.program.acceptance, memory, sites)
+    entries = jax.tree.map(lambda leaf: np.asarray(leaf)[:, :proposals], entries)
     flat = lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:])  # noqa: E731
     limit = sampler.program.population.limit
     looked = Looked(flat(found.s), flat(found.log_ratio), flat(found.distance), flat(found.differences), limit)
