@@ -57,7 +57,7 @@ def plain(net: ConvNet, precision: Any, theta: jax.Array, x: jax.Array) -> jax.A
 
 
 def forms(net: ConvNet, problem: Problem) -> dict[str, Form]:
-    """Those worth a comparison on the platform; what to compare with comes last, as it may compile for long."""
+    """Those worth a comparison on the platform."""
     loss = problem.loss
     assert isinstance(loss, tj.losses.CrossEntropy)
     of_pair = jax.vmap(jax.vmap(loss.of_outputs, (0, None)))
@@ -73,18 +73,15 @@ def forms(net: ConvNet, problem: Problem) -> dict[str, Form]:
     def ours(data: Any, pairs: jax.Array, indices: jax.Array) -> jax.Array:
         return losses_of_pairs(loss, data, pairs, indices, jnp.ones(len(pairs), bool))
 
-    found: dict[str, Form] = {"ours": ours}
+    found: dict[str, Form] = {"ours": ours, PLAIN: partial(mapped, None)}
     if jax.default_backend() != "cpu":
-        tried = [How(cells=128), How(cells=256, warps=8), How(64, 128, 8), How(cells=128, is_split=False)]
-        tried += [
-            How(cells=128, is_joined=True),
-            How(64, 128, 8, is_joined=True),
-            How(cells=256, warps=8, is_joined=True),
-        ]
+        found["plain lax.conv, highest"] = partial(mapped, lax.Precision.HIGHEST)
+        tried = [How(cells=128), How(cells=128, is_split=False), How(cells=128, is_joined=True)]
+        tried += [How(cells=256, warps=8), How(cells=256, warps=8, is_joined=True), How(64, 128, 8, is_joined=True)]
+        tried += [How(cells=128, is_split=False, is_joined=True), How(64, 128, 8)]
         for how in tried:
             found[f"fused, {_named(how)}"] = partial(by, partial(net._by_kernels, how=how))
-        found["plain lax.conv, highest"] = partial(mapped, lax.Precision.HIGHEST)
-    return found | {"cells, all lanes at once": partial(by, net._by_lanes), PLAIN: partial(mapped, None)}
+    return found | {"cells, all lanes at once": partial(by, net._by_lanes)}
 
 
 def _named(how: How) -> str:
