@@ -82,14 +82,16 @@ def test_all_forms_are_plain_convolutions(name, monkeypatch):
     ],
 )
 def test_the_kernel_for_gpus_is_plain_convolutions(name, dtype):
-    from trajens.models.fused import How
+    from trajens.models.fused import is_for
 
     net, pairs, x, indices, expected = case(name, dtype)
     arguments = pairs, x, indices, jnp.ones(LANES, bool)
     # Few cells, so that the last program has some that are none.
-    assert_close(net._by_kernels(*arguments, how=How(cells=16), interpret=True), expected)
+    assert_close(net._by_kernels(*arguments, cells=16, interpret=True), expected)
     lowered = jax.jit(net._by_kernels).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
     assert lowered.count("triton") >= len(net.channels)
+    assert is_for(net.stages, net.channels)
+    assert not is_for(net.stages, (300, *net.channels[1:]))
 
 
 @pytest.mark.parametrize("loss", ["cross-entropy", "0-1", "squared"])

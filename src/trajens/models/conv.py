@@ -124,7 +124,7 @@ class ConvNet(Model):
         A CPU takes as many images of one lane as its cache holds, a GPU as many lanes as its memory does.
         """
         forms = {"cpu": self._by_images, "default": self._by_lanes}
-        if _has_tensor_cores() and x.dtype in (jnp.uint8, jnp.float32) and x.size < _MOST_PLACES:
+        if x.dtype in (jnp.uint8, jnp.float32) and x.size < _MOST_PLACES and self._has_kernels:
             forms["cuda"] = self._by_kernels
         found: jax.Array = jax.lax.platform_dependent(theta_pairs, x, indices, is_active, **forms)
         return found
@@ -150,10 +150,18 @@ class ConvNet(Model):
         lanes = jax.vmap(lambda thetas, places: self._of_models(thetas, x[places]))
         return _in_parts(lanes, size, theta_pairs, indices)
 
+    @property
+    def _has_kernels(self) -> bool:
+        if not _has_tensor_cores():
+            return False
+        # Where there is no such GPU, it is not loaded.
+        from trajens.models.fused import is_for
+
+        return is_for(self.stages, self.channels)
+
     def _by_kernels(
         self, theta_pairs: jax.Array, x: jax.Array, indices: jax.Array, is_active: jax.Array, **how: Any
     ) -> jax.Array:
-        # Where there is no such GPU, it is not loaded.
         from trajens.models.fused import features
 
         activation, stages = ACTIVATIONS[self.activation], self.stages

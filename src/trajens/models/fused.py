@@ -5,8 +5,8 @@ program takes a tile of cells (`trajens.models.cells`), reads the pixels that th
 writes what is left after the pool.
 
 Products are as exact as in float32. Bytes are whole numbers that bfloat16 holds without rounding, weights are sums of
-three of them, and tensor cores add the products in float32. Of other inputs both are split, and the six largest
-products of the parts are added: what is left out is of the order of 2^-24.
+three of them, and tensor cores add the products in float32. Other inputs are multiplied in float32: splitting both
+factors into parts for the tensor cores was half as fast.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from jax.experimental.pallas import triton as plgpu
 
 from trajens.models.cells import Stage
 
+_SUMS, _FEWEST = 8192, 16
+"""Sums that a program holds in registers, and the rows that a product must have: pools that a program takes."""
+_TAPS, _WARPS = 32, 4
+"""Numbers of a patch at a time, and warps that work on them."""
 _NARROWEST = 16
 """Columns that a product of tensor cores must have."""
 _WIDEST = 3
@@ -47,25 +51,10 @@ class Source(NamedTuple):
     pixel: int
 
 
-class How(NamedTuple):
-    """How the work is cut up.
-
-    Attributes
-    ----------
-    taps, cells, warps : int
-        Numbers of a patch at a time, pools of a program, and warps that work on it.
-    is_split : bool
-        Whether products of float32 are those of their parts, by tensor cores.
-    """
-
-    taps: int = 32
-    cells: int = 64
-    warps: int = 4
-    is_split: bool = True
-    is_joined: bool = False
-
-
-USUAL = How()
+def is_for(stages: tuple[Stage, ...], channels: tuple[int, ...]) -> bool:
+    """Whether the sums of a program fit, of pairs of models in the first stage and of single ones after it."""
+    outputs = (2 * channels[0], *channels[1:])
+    return all(_sums(stage, n) * _FEWEST <= _SUMS for stage, n in zip(stages, outputs, strict=True))
 
 
 def features(
@@ -74,7 +63,7 @@ def features(
     x: jax.Array,
     indices: jax.Array,
     activation: Callable[[jax.Array], jax.Array],
-    how: How = USUAL,
+    cells: int | None = None,
     interpret: bool = False,
 ) -> jax.Array:
     """What is left (lanes, 2, m, rows, columns, outputs) of images `indices` (lanes, m) of x after all convolutions.
@@ -86,14 +75,14 @@ def features(
     joined, bias = jnp.moveaxis(w, 1, -2).reshape(lanes, *w.shape[2:-1], -1), b.reshape(lanes, -1)
     places = indices.astype(jnp.int32) * (x.size // len(x))
     source = Source(x.reshape(-1), places, x.shape[2], x.shape[3])
-    h = convolved(stages[0], source, joined, bias, activation, how, interpret)
+    h = convolved(stages[0], source, joined, bias, activation, cells, interpret)
     # Both models of a pair stand side by side in a pixel.
     models, outputs = jnp.arange(2, dtype=jnp.int32)[:, None], w.shape[-1]
     places = _starts(lanes, m, h)[:, None] + models * outputs
     for stage, (w, b) in zip(stages[1:], others, strict=True):
         source = Source(h.reshape(-1), places.reshape(2 * lanes, m), h.shape[3], h.shape[4])
         weights, bias = w.reshape(-1, *w.shape[2:]), b.reshape(2 * lanes, -1)
-        h, outputs = convolved(stage, source, weights, bias, activation, how, interpret), w.shape[-1]
+        h, outputs = convolved(stage, source, weights, bias, activation, cells, interpret), w.shape[-1]
         places = _starts(2 * lanes, m, h)
     if not others:
         return jnp.moveaxis(h[..., : 2 * outputs].reshape(*h.shape[:-1], 2, outputs), -2, 1)
@@ -111,7 +100,7 @@ def convolved(
     w: jax.Array,
     b: jax.Array,
     activation: Callable[[jax.Array], jax.Array],
-    how: How = USUAL,
+    cells: int | None = None,
     interpret: bool = False,
 ) -> jax.Array:
     """Activations (groups, m, rows, columns, n) of images (groups, m) by weights (groups, kernel, kernel, ..).
@@ -120,26 +109,25 @@ def convolved(
     """
     groups, m = source.starts.shape
     f, outputs = _side(stage), w.shape[-1]
-    n = max(_NARROWEST, 1 << (outputs - 1).bit_length())
+    n = _columns(outputs)
+    cells = cells or 1 << (_SUMS // _sums(stage, outputs)).bit_length() - 1
     moved = [
         jnp.pad(w, ((0, 0), (i, f - 1 - i), (j, f - 1 - j), (0, 0), (0, n - outputs)))
         for i in range(f)
         for j in range(f)
     ]
     weights = jnp.stack(moved, axis=1).reshape(groups, f * f, -1, n)
-    if how.is_joined:
-        weights = jnp.moveaxis(weights, 1, 2).reshape(groups, 1, -1, f * f * n)
-    weights = jnp.pad(weights, ((0, 0), (0, 0), (0, -weights.shape[2] % how.taps), (0, 0)))
+    weights = jnp.pad(weights, ((0, 0), (0, 0), (0, -weights.shape[2] % _TAPS), (0, 0)))
     is_bytes = source.x.dtype == jnp.uint8
-    weights = _in_pieces(weights) if is_bytes or how.is_split else weights[:, None]
+    weights = _in_pieces(weights) if is_bytes else weights[:, None]
     bias = jnp.pad(b, ((0, 0), (0, n - outputs)))
     size = m * stage.rows * stage.columns
     call = pl.pallas_call(
-        partial(_program, stage, source.width, source.pixel, how, activation),
-        grid=(groups, pl.cdiv(size, how.cells)),
+        partial(_program, stage, source.width, source.pixel, cells, activation),
+        grid=(groups, pl.cdiv(size, cells)),
         out_shape=jax.ShapeDtypeStruct((groups, size, n), jnp.float32),
         interpret=interpret,
-        compiler_params=None if interpret else plgpu.CompilerParams(num_warps=how.warps, num_stages=2),
+        compiler_params=None if interpret else plgpu.CompilerParams(num_warps=_WARPS, num_stages=2),
     )
     said: jax.Array = call(source.x, source.starts, weights, bias)
     return said.reshape(groups, m, stage.rows, stage.columns, n)
@@ -149,7 +137,7 @@ def _program(
     stage: Stage,
     width: int,
     pixel: int,
-    how: How,
+    cells: int,
     activation: Callable[[jax.Array], jax.Array],
     x: Any,
     starts: Any,
@@ -157,43 +145,52 @@ def _program(
     b: Any,
     out: Any,
 ) -> None:
-    """What one program does: `how.cells` cells of a group."""
+    """What one program does: `cells` cells of a group."""
     g, tile = pl.program_id(0), pl.program_id(1)
     f, pools = _side(stage), stage.rows * stage.columns
     side, left = stage.kernel + f - 1, stage.pool // f
-    row = tile * how.cells + jnp.arange(how.cells, dtype=jnp.int32)
+    row = tile * cells + jnp.arange(cells, dtype=jnp.int32)
     is_row = row < starts.shape[1] * pools
     pool = row % pools
     start = plgpu.load(starts.at[g, row // pools], mask=is_row, other=0)
     start += (pool // stage.columns * width + pool % stage.columns) * (stage.pool * pixel)
 
     def part(more: int, k: Any, sums: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        tap = k * how.taps + jnp.arange(how.taps, dtype=jnp.int32)
+        tap = k * _TAPS + jnp.arange(_TAPS, dtype=jnp.int32)
         place = tap // stage.inputs
         offset = (place // side * width + place % side) * pixel + tap % stage.inputs + more
         is_seen = is_row[:, None] & (place < side * side)[None, :]
         seen = plgpu.load(x.at[start[:, None] + offset[None, :]], mask=is_seen, other=0)
-        pieces = _pieces_of(seen, how.is_split)
-        at = pl.ds(k * how.taps, how.taps)
+        # Tensor cores take bfloat16, which holds bytes.
+        seen = seen.astype(jnp.float32).astype(w.dtype)
+        at = pl.ds(k * _TAPS, _TAPS)
         return tuple(
-            _product(pieces, [w[g, i, p, at, :] for i in range(w.shape[1])], total) for p, total in enumerate(sums)
+            _product(seen, [w[g, i, p, at, :] for i in range(w.shape[1])], total) for p, total in enumerate(sums)
         )
 
     most = None
     for i, j in ((i, j) for i in range(left) for j in range(left)):
-        sums = tuple(jnp.zeros((how.cells, w.shape[4]), jnp.float32) for _ in range(w.shape[2]))
+        sums = tuple(jnp.zeros((cells, b.shape[1]), jnp.float32) for _ in range(f * f))
         of_cell = partial(part, (i * width + j) * f * pixel)
-        parts = w.shape[3] // how.taps
+        parts = w.shape[3] // _TAPS
         sums = of_cell(0, sums) if parts == 1 else jax.lax.fori_loop(0, parts, of_cell, sums)
-        if how.is_joined:
-            sums = (sums[0].reshape(how.cells, f * f, -1).max(1),)
         for one in sums:
             most = one if most is None else jnp.maximum(most, one)
     assert most is not None
     most = most * _SCALE if x.dtype == jnp.uint8 else most
     said = activation(most + b[g, :][None, :])
-    place = out.at[g, pl.ds(tile * how.cells, how.cells), :]
+    place = out.at[g, pl.ds(tile * cells, cells), :]
     plgpu.store(place, said, mask=jnp.broadcast_to(is_row[:, None], said.shape))
+
+
+def _columns(outputs: int) -> int:
+    """Columns of a product: a power of two."""
+    return max(_NARROWEST, 1 << (outputs - 1).bit_length())
+
+
+def _sums(stage: Stage, outputs: int) -> int:
+    """Sums of a pool."""
+    return _columns(outputs) * _side(stage) ** 2
 
 
 def _side(stage: Stage) -> int:
@@ -201,25 +198,11 @@ def _side(stage: Stage) -> int:
     return max(f for f in range(1, _WIDEST + 1) if stage.pool % f == 0)
 
 
-def _pieces_of(seen: jax.Array, is_split: bool) -> list[jax.Array]:
-    """Inputs whose sum is what was seen, the largest one first."""
-    if seen.dtype == jnp.uint8:
-        return [seen.astype(jnp.float32).astype(jnp.bfloat16)]
-    if not is_split:
-        return [seen]
-    pieces = []
-    for _ in range(_PIECES):
-        pieces.append(seen.astype(jnp.bfloat16))
-        seen = seen - pieces[-1].astype(jnp.float32)
-    return pieces
-
-
-def _product(pieces: list[jax.Array], weights: list[jax.Array], total: jax.Array) -> jax.Array:
-    """`total` and the products of pieces whose sizes matter, the smallest ones first."""
-    pairs = [(i, j) for i in range(len(pieces)) for j in range(len(weights)) if i + j < _PIECES]
-    for i, j in sorted(pairs, key=sum, reverse=True):
-        how = jax.lax.Precision.HIGHEST if pieces[i].dtype == jnp.float32 else None
-        total += jax.lax.dot(pieces[i], weights[j], precision=how, preferred_element_type=jnp.float32)
+def _product(seen: jax.Array, pieces: list[jax.Array], total: jax.Array) -> jax.Array:
+    """`total` and the products with the pieces of weights, the smallest one first."""
+    how = jax.lax.Precision.HIGHEST if seen.dtype == jnp.float32 else None
+    for piece in reversed(pieces):
+        total += jax.lax.dot(seen, piece, precision=how, preferred_element_type=jnp.float32)
     return total
 
 
