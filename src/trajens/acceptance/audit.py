@@ -109,8 +109,8 @@ def acceptances(
     proposals, found = looked.differences.shape
     size, most = (found, found) if looked.limit is None else (math.inf, looked.limit)
     # Always a multiple of so many, so that nearly all calls share a compilation.
-    some = np.resize(np.arange(proposals), -(-proposals // _PROPOSALS) * _PROPOSALS)
-    bound = min(int(_most_examples(test, size, *jax.tree.map(lambda leaf: leaf[some], (entries, looked.s)))), most)
+    padded = np.resize(np.arange(proposals), -(-proposals // _PROPOSALS) * _PROPOSALS)
+    bound = min(int(_most_examples(test, size, *jax.tree.map(lambda leaf: leaf[padded], (entries, looked.s)))), most)
     room = min(most, -(-bound // chunk) * chunk)
     per_order = max(1, found // room)
     total, left = np.zeros((3, proposals)), orders
