@@ -105,6 +105,8 @@ def cold_and_warm(tree: Path, row: str, folder: Path) -> dict[str, Spent]:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "CUDA_CACHE_PATH": str(folder / "cuda"),
         "FIRST_USE": str(folder / "seen.json"),
+        # Modules are kept compiled, as they are for everybody after the first import.
+        "PYTHONDONTWRITEBYTECODE": "",
     }
     if "mnist" in row.lower():
         in_process([sys.executable, "-c", UNPACK], **told, JAX_PLATFORMS="cpu")
@@ -194,6 +196,8 @@ def main() -> None:
         if given.rows:
             rows = [row for row in rows if any(word in row for word in given.rows.split(","))]
         trees = ({"old": given.old.resolve()} if given.old else {}) | {"new": ROOT}
+        for tree in trees.values():
+            in_process([sys.executable, "-c", UNPACK], PYTHONPATH=str(tree / "src"), PYTHONDONTWRITEBYTECODE="")
         found["rows"] = side_by_side(trees, rows, given.rounds or (1 if given.gpu else ROUNDS))
         found["load"] = os.getloadavg()[0]
         print(table(found["rows"]))

@@ -277,6 +277,7 @@ def sample(
     require_valid(target.schedule, plan)
 
     def begin(sampler: Sampler) -> Standing:
+        sampler.compile_ahead(_measured_on(sampler))
         return Standing(sampler.init(initial), 0, plan, adapted=sampler.adapted)
 
     return carried_out(target, settings, directory, begin, progress, stop, epochs)
@@ -311,7 +312,7 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     sampler.adapt(run.adapted)
     log = Logbook(run.records, run.kept, run.out, run.settings.keep_paths)
     now = first = replace(run.standing, state=sampler.place(run.state))
-    sampler.compile_ahead(now.state, _measured_on(sampler))
+    sampler.compile_ahead(_measured_on(sampler))
     if run.out is None:
         log.begin(now, {})
     else:

@@ -24,7 +24,6 @@ from trajens.sampling.devices import Sampler
 from trajens.sampling.evolution import Evolution, Evolving, evolved
 from trajens.sampling.first_s import looks, slopes
 from trajens.sampling.measure import examples_per_measurement
-from trajens.sampling.sampler import State
 from trajens.sampling.scoring import rescored
 from trajens.sampling.start_curve import StartCurve
 from trajens.storage.directory import RunDirectory
@@ -112,7 +111,6 @@ def _evolved(sampler: Sampler, shown: Shown, directory: RunDirectory | None, sto
     target, settings, problem = sampler.target, sampler.settings, sampler.target.problem
     assert isinstance(settings.course, ByData)
     random = sampler.init()
-    _compile_ahead(sampler, random)
     models = np.asarray(random.path)[:, 0]
     scale = scale_of(problem, target.prior)
     how, generations = Evolution(scale=scale).within(for_evolution(settings.course.pairs), problem.population.most)
@@ -173,7 +171,6 @@ def begun_at(sampler: Sampler, paths: np.ndarray | None, pairs: float) -> Standi
     state, adapted, program = sampler.init(paths), sampler.adapted, sampler.program
     course = sampler.settings.course
     assert isinstance(course, ByData)
-    _compile_ahead(sampler, state)
     if sampler.settings.is_scoring:
         adapted, _ = rescored(sampler, state, adapted, pairs)
         sampler.adapt(adapted)
@@ -202,13 +199,13 @@ def _for_slopes(sampler: Sampler) -> float:
     return _SHARE_OF_SLOPES * sampler.settings.course.pairs * sampler.settings.chains
 
 
-def _compile_ahead(sampler: Sampler, state: State) -> None:
+def compile_ahead(sampler: Sampler) -> None:
     """Begin to compile what is needed after the start."""
     course, population = sampler.settings.course, sampler.target.problem.population
     assert isinstance(course, ByData)
     spent = (course.pairs - for_evolution(course.pairs)) / course.records
     examples = examples_per_measurement(population.size, sampler.program.tau, spent)
-    sampler.compile_ahead(state, examples, looks(sampler, _for_slopes(sampler)))
+    sampler.compile_ahead(examples, looks(sampler, _for_slopes(sampler)))
 
 
 class Shown:

@@ -26,7 +26,7 @@ from trajens.sampling.program import Inputs, Program
 from trajens.sampling.projections import directions
 from trajens.sampling.proposals import Proposed, Room, Wanted, propose_and_look
 from trajens.sampling.recording import total
-from trajens.sampling.sampler import State, advance, init
+from trajens.sampling.sampler import State, advance, init, state_like
 from trajens.sampling.settings import Settings
 from trajens.sampling.sizes import initial_sizes
 from trajens.sampling.swaps import Asked, Decided, decide, look
@@ -81,15 +81,20 @@ class Sampler:
         self._compiling = Compiling()
 
     @single
-    def compile_ahead(self, state: State, examples: int | None = None, looks: tuple[int, int] | None = None) -> None:
-        """Have programs compiled in threads that will be asked for from a state like this one.
+    def compile_ahead(self, examples: int | None = None, looks: tuple[int, int] | None = None) -> None:
+        """Have programs compiled in threads that will be asked for.
 
         They are `advance_to`; `measure_at` on about so many examples; and `look_at` for so many proposals and examples.
         """
+        chains = self.settings.chains
+        like = state_like(self.program, chains, self.target.problem.dim)
+        placed = partial(jax.ShapeDtypeStruct, sharding=self._by_chain)
+        state = jax.tree.map(lambda leaf: placed(leaf.shape, leaf.dtype), like)
         begin, given = self._compiling.begin, (self.program, self._mesh, self._inputs, state)
         begin("advance", _advance, *given, np.int32(0))
         if looks is not None:
-            begin("look", _look_at, *given, *self._looks(state, 0, *looks))
+            nobody: Any = Key(*2 * (np.zeros(chains, np.uint32),))  # type: ignore[arg-type]
+            begin("look", _look_at, *given, *self._looks(nobody, 0, *looks))
         if examples is not None:
             begin("measure", _measure, *given, *self._measuring(0, examples))
 
@@ -197,14 +202,14 @@ class Sampler:
         proposals = integer("proposals", proposals, 1, "try 256 in all chains together")
         examples = integer("examples", examples, 2, "leave it out for the usual number", most)
         self._compiling.finish("look")
-        wanted = self._looks(state, epoch, proposals, examples)
+        wanted = self._looks(state.key, epoch, proposals, examples)
         found = _look_at(self.program, self._mesh, self._inputs, state, *wanted)
         here: Proposed = jax.tree.map(lambda leaf: np.asarray(leaf)[:, :proposals], found._replace(steps=()))
         return here._replace(differences=here.differences[..., :examples], steps=np.asarray(found.steps))
 
-    def _looks(self, state: State, epoch: int, proposals: int, examples: int) -> tuple[Wanted, Room]:
+    def _looks(self, key: Key, epoch: int, proposals: int, examples: int) -> tuple[Wanted, Room]:
         room = Room.of(self.program, self.settings.chains // self._mesh.size, proposals, examples)
-        return Wanted.at(state.key, epoch, proposals, examples, room), room
+        return Wanted.at(key, epoch, proposals, examples, room), room
 
     @single
     def losses_of_examples(self, state: State, models: int) -> np.ndarray:
