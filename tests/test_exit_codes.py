@@ -43,7 +43,7 @@ INSIDE = [
     Row("paint", 2, "see trajens --help."),
     Row("train --colour red", 2, "see trajens train --help."),
     # Inputs that cannot be read.
-    Row("train folder.csv", 2, "got 'folder.csv'; check the spelling."),
+    Row("train folder.csv", 2, "path must be a file that exists, got '{here}/folder.csv'; check the spelling."),
     Row("train broken-link.csv", 2, "got 'broken-link.csv'"),
     Row("train file/x.csv", 2, "got 'file/x.csv'"),
     Row("train loop.csv", 2, "got 'loop.csv'"),

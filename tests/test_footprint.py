@@ -49,6 +49,7 @@ def _nothing_is_compiled(monkeypatch):
     def compiled(*args):
         raise AssertionError("the sampler was reached")
 
+    compiled.lower = compiled
     for name in ("initial_paths", "_init", "_advance", "_measure"):
         monkeypatch.setattr(f"trajens.sampling.devices.{name}", compiled)
 

@@ -95,7 +95,7 @@ def test_long_names_are_cut_and_stay_different():
         ({"options": SMALL, "grid": {"s": [5, 5.0]}}, "s = 5.0: settings must differ, got the same as s=5;"),
         ({"options": SMALL, "list": [{}, {"tau": 8}]}, "tau = 8: settings must differ, got the same as run"),
         ({"options": {"problem": "mnist", "minutes": 2}}, "minutes must be left out of a sweep"),
-        ({"options": {"problem": "nowhere.csv"}}, "or a file with data, got 'nowhere.csv'"),
+        ({"options": {"problem": "nowhere.csv"}}, "or a file or folder with data, got 'nowhere.csv'"),
         (7, "a plan must be a TOML file or a dict, got int"),
     ],
 )

@@ -38,6 +38,7 @@ def _nothing_is_compiled():
     def compiled(*args):
         raise AssertionError("the sampler was reached")
 
+    compiled.lower = compiled
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trajens.sampling.devices._advance", compiled)
         patch.setattr("trajens.sampling.devices._measure", compiled)

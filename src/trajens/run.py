@@ -277,7 +277,9 @@ def sample(
     require_valid(target.schedule, plan)
 
     def begin(sampler: Sampler) -> Standing:
-        sampler.compile_ahead(_measured_on(sampler))
+        if initial is None:
+            # Paths of the user's are looked at before anything is compiled.
+            sampler.compile_ahead(_measured_on(sampler))
         return Standing(sampler.init(initial), 0, plan, adapted=sampler.adapted)
 
     return carried_out(target, settings, directory, begin, progress, stop, epochs)

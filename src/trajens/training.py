@@ -29,7 +29,7 @@ from trajens.sampling.footprint import require_room
 from trajens.sampling.ladder import Exchange
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.scan import Scan
-from trajens.starts import BUDGET, EVOLUTION, Shown, begun_at, compile_ahead, scale_of, start_of
+from trajens.starts import BUDGET, EVOLUTION, RANDOM, Shown, begun_at, compile_ahead, scale_of, start_of
 from trajens.storage.directory import RunDirectory
 from trajens.storage.standing import Standing
 from trajens.target import Target
@@ -151,7 +151,9 @@ def train_prepared(
 
     def begin(sampler: Sampler) -> Standing:
         began = time.perf_counter()
-        compile_ahead(sampler)
+        if isinstance(start, str) and start in (EVOLUTION, RANDOM):
+            # Models of the user's are looked at before anything is compiled.
+            compile_ahead(sampler)
         with Shown(progress, course.pairs) as shown:
             found = start_of(sampler, start, shown, directory, stop)
         standing = begun_at(sampler, found.paths, found.pairs)
