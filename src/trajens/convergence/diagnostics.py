@@ -24,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from trajens.errors import require
+from trajens.randomness import normal_quantile
 
 FEWEST = 4
 """Draws of a chain that anything can be said of."""
@@ -135,12 +136,10 @@ def _halves(values: np.ndarray) -> np.ndarray:
 
 def _scores(values: np.ndarray) -> np.ndarray:
     """Normal scores of ranks, by Blom's rule."""
-    from scipy.special import ndtri
-
     # Those that are equal share the mean of their ranks.
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[place].reshape(values.shape)
-    return np.asarray(ndtri((ranks - 0.375) / (values.size + 0.25)))
+    return normal_quantile((ranks - 0.375) / (values.size + 0.25))
 
 
 def _rhat(values: np.ndarray) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -17,10 +16,10 @@ from trajens.copies import copies_of, counts_by, even_counts
 from trajens.errors import integer
 from trajens.population import Population
 from trajens.precision import single
-from trajens.randomness import Key, fold_in, key_of
+from trajens.randomness import Key, fold_in
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
 from trajens.sampling.compiling import Compiling
-from trajens.sampling.initial import initial_paths
+from trajens.sampling.initial import chain_keys, initial_paths
 from trajens.sampling.measure import CHUNK, Look, Measurement, examples_per_measurement, losses_of_examples, measure
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.projections import directions
@@ -135,8 +134,7 @@ class Sampler:
             A model (dim,), a path (tau, dim) or paths (chains, tau, dim); default: the problem's own, or a random
             model, and a walk of steps sigma from it.
         """
-        seeds, numbers = _numbered(self.settings.seed, self.settings.chains)
-        key = fold_in(key_of(seeds), numbers)
+        key = chain_keys(self.settings.seed, self.settings.chains)
         state: State = _init(self.program, key, initial_paths(self.target, key, initial))
         return self.place(state)
 
@@ -269,17 +267,6 @@ def _countable(population: Population) -> int:
 
 
 _losses_of_examples = jax.jit(losses_of_examples, static_argnums=(0, 3))
-
-
-def _numbered(seed: int | Sequence[int], chains: int) -> tuple[np.ndarray, np.ndarray]:
-    """The seed of every chain, and its number among the chains of that seed."""
-    seeds = np.broadcast_to(np.asarray(seed, np.uint32), chains)
-    counts: Counter[int] = Counter()
-    numbers = np.zeros(chains, np.int32)
-    for chain, one in enumerate(seeds.tolist()):
-        numbers[chain] = counts[one]
-        counts[one] += 1
-    return seeds, numbers
 
 
 _init = jax.jit(init, static_argnums=0)

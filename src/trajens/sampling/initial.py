@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -12,11 +14,22 @@ import numpy as np
 from trajens.errors import require
 from trajens.losses import compiled_losses_of_pairs
 from trajens.precision import as_single
-from trajens.randomness import Key, Purpose, normal, words
+from trajens.randomness import Key, Purpose, fold_in, key_of, normal, words
 from trajens.target import Target
 
 _CHECKED = 256
 """Examples on which the loss of a start must be finite."""
+
+
+def chain_keys(seed: int | Sequence[int], chains: int) -> Key:
+    """One key per chain, on the host, by its seed and its number among the chains of that seed."""
+    seeds = np.broadcast_to(np.asarray(seed, np.uint32), chains)
+    counts: Counter[int] = Counter()
+    numbers = np.zeros(chains, np.int32)
+    for chain, one in enumerate(seeds.tolist()):
+        numbers[chain] = counts[one]
+        counts[one] += 1
+    return fold_in(key_of(seeds), numbers)
 
 
 def initial_paths(target: Target, key: Key, initial: Any = None) -> np.ndarray:

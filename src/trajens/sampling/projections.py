@@ -12,18 +12,16 @@ from functools import lru_cache
 
 import numpy as np
 
-from trajens.randomness import Purpose, key_of, words
+from trajens.randomness import Purpose, key_of, normal_quantile, words
 from trajens.records import PROJECTIONS
 
 
 @lru_cache(maxsize=8)
 def directions(dim: int) -> np.ndarray:
     """Unit vectors (projections, dim); the first `dim` normal numbers of the keys 0, 1, 2, normalised."""
-    from scipy.special import ndtri
-
     # On the host, in 64 bits: the same on all devices.
     drawn = words(key_of(np.arange(len(PROJECTIONS))), Purpose.PROJECT, dim)
-    normal = ndtri(((drawn >> 9) + 0.5) * 2.0**-23)
+    normal = normal_quantile(np.asarray(((drawn >> 9) + 0.5) * 2.0**-23))
     return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True), np.float32)
 
 
