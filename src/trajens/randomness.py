@@ -24,6 +24,9 @@ from trajens.elementwise import elementwise
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
+_WORTH_LOADING = 2**15
+"""Numbers from which on SciPy is faster than Python, the time to load it included."""
+
 
 class Purpose(IntEnum):
     """What a word is used for; 0 is taken by `fold_in`."""
@@ -83,7 +86,11 @@ def normal(word: jax.Array) -> jax.Array:
 
 
 def normal_quantile(probability: np.ndarray) -> np.ndarray:
-    """Where the standard normal distribution function is `probability`, in 64 bits; SciPy takes longer to load."""
+    """Where the standard normal distribution function is `probability`, in 64 bits."""
+    if probability.size > _WORTH_LOADING:
+        from scipy.special import ndtri
+
+        return np.asarray(ndtri(probability))
     found = map(NormalDist().inv_cdf, probability.ravel().tolist())
     return np.fromiter(found, np.float64, probability.size).reshape(probability.shape)
 
