@@ -117,7 +117,7 @@ def test_the_second_time_nothing_is_compiled_and_a_damaged_program_is_made_again
         return {**json.loads(done.stdout), "seconds": 0}, {e.name: e.read_bytes() for e in tmp_path.rglob("*-cache")}
 
     first, programs = run()
-    assert len(programs) > 5
+    assert len(programs) > 2
     assert run() == (first, programs)
     [damaged] = tmp_path.rglob("jit__advance-*-cache")
     damaged.write_bytes(damaged.read_bytes()[:1000])
