@@ -20,6 +20,8 @@ COMPARE_BITS = (
     "test_extending",
 )
 """Files whose tests compare the bits of one program with those of another."""
+COMPARE_DEVICES = "test_exchange", "test_stream"
+"""Files with a test that compares numbers of devices, whose programs need not be optimised for it."""
 SAMPLE_LONG = "test_docs", "test_bench", "test_models", "test_quick_figures"
 """Files, beside the laws, that sample for longer than they compile."""
 DRAW_MILLIONS = ("test_acceptance_laws",)
@@ -78,7 +80,7 @@ def pytest_runtest_setup(item):
     if item.config.option.markexpr == "gpu":
         return
     name, is_quick = item.path.stem, "not slow" in item.config.option.markexpr
-    has_emitters = name in DRAW_MILLIONS or (name in COMPARE_BITS and not is_quick)
+    has_emitters = name in DRAW_MILLIONS or (name in (*COMPARE_BITS, *COMPARE_DEVICES) and not is_quick)
     is_optimised = "laws" in item.path.parts or name in (*COMPARE_BITS, *SAMPLE_LONG)
     wanted = has_emitters, is_optimised and name not in DRAW_FEW
     if wanted != item.config.stash.get(WANTED, wanted):

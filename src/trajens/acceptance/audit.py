@@ -110,7 +110,9 @@ def acceptances(
     size, most = (found, found) if looked.limit is None else (math.inf, looked.limit)
     # Always a multiple of so many, so that nearly all calls share a compilation.
     filled = np.resize(np.arange(proposals), -(-proposals // _PROPOSALS) * _PROPOSALS)
-    bound = min(int(_most_examples(test, size, *jax.tree.map(lambda leaf: leaf[filled], (entries, looked.s)))), most)
+    given = jax.tree.map(lambda leaf: leaf[filled], (entries, looked.s))
+    # Of a stream, infinitely many.
+    bound = int(min(float(_most_examples(test, size, *given)), most))
     room = min(most, -(-bound // chunk) * chunk)
     per_order = max(1, found // room)
     total, left = np.zeros((3, proposals)), orders

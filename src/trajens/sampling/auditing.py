@@ -105,7 +105,7 @@ def largest_batch(sampler: Sampler, state: State, epoch: int) -> int:
     program = sampler.program
     s, memory = sampler.s_at(epoch).astype(np.float32), jax.tree.map(np.asarray, state.acceptance)
     population = program.population
-    return min(int(_largest_batch(program.acceptance, memory, s, population.size)), population.most)
+    return int(min(float(_largest_batch(program.acceptance, memory, s, population.size)), population.most))
 
 
 @partial(jax.jit, static_argnums=(0, 3))

@@ -79,10 +79,15 @@ class LaneTally(NamedTuple):
             self.accepted.sum(1, dtype=jnp.int32),
             self.examples.sum(1, dtype=jnp.int32),
             self.evaluations.sum(1, dtype=jnp.int32),
-            self.loss_deciding.sum(1),
+            _in_order(self.loss_deciding),
             jnp.stack([count.sum(1, dtype=jnp.int32) for count in self.reasons], axis=-1),
             self.steps,
         )
+
+
+def _in_order(of_lanes: jax.Array) -> jax.Array:
+    """Sums over lanes (chains, lanes), one after the other: how many chains a device has must not change a bit."""
+    return jax.lax.fori_loop(1, of_lanes.shape[1], lambda j, total: total + of_lanes[:, j], of_lanes[:, 0])
 
 
 def empty_tally(chains: int, lanes: int = 1) -> LaneTally:
