@@ -292,6 +292,7 @@ class Even(Walk):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the run samples an s:RuntimeWarning")  # audits of two proposals say nothing
 def test_steps_are_counted_where_they_are_taken(monkeypatch):
     monkeypatch.setattr("trajens.sampling.auditing._LEAST", 1)
     monkeypatch.setattr("trajens.sampling.auditing._FEW", 16)
