@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -27,7 +26,6 @@ from trajens.sampling.adapted import MAX_EPOCHS, Adapted
 from trajens.sampling.devices import Sampler, s_of
 from trajens.sampling.footprint import require_room
 from trajens.sampling.ladder import Exchange
-from trajens.sampling.measure import examples_per_measurement
 from trajens.sampling.replicas import first_replicas
 from trajens.sampling.sampler import State, state_like
 from trajens.sampling.settings import Observable, Settings, default_burn_in
@@ -279,7 +277,7 @@ def sample(
     def begin(sampler: Sampler) -> Standing:
         if initial is None:
             # Paths of the user's are looked at before anything is compiled.
-            sampler.compile_ahead(_measured_on(sampler))
+            sampler.compile_ahead()
         return Standing(sampler.init(initial), 0, plan, adapted=sampler.adapted)
 
     return carried_out(target, settings, directory, begin, progress, stop, epochs)
@@ -314,7 +312,7 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     sampler.adapt(run.adapted)
     log = Logbook(run.records, run.kept, run.out, run.settings.keep_paths)
     now = first = replace(run.standing, state=sampler.place(run.state))
-    sampler.compile_ahead(_measured_on(sampler))
+    sampler.compile_ahead()
     if run.out is None:
         log.begin(now, {})
     else:
@@ -339,13 +337,6 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     if isinstance(run.settings.course, UntilConverged) and now.is_complete:
         run.settings.course.warn_if_lacking(records, now.adapted.burn_in)
     return replace(run, standing=now, records=records, kept=log.history(now.recorded))
-
-
-def _measured_on(sampler: Sampler) -> int | None:
-    """Examples of every measurement, where that is known before the first block."""
-    size, tau = sampler.program.examples.size, sampler.program.tau
-    fewest, most = (examples_per_measurement(size, tau, spent) for spent in (0.0, math.inf))
-    return most if fewest == most else None
 
 
 def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:

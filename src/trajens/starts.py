@@ -23,7 +23,6 @@ from trajens.sampling.course import ByData
 from trajens.sampling.devices import Sampler
 from trajens.sampling.evolution import Evolution, Evolving, evolved
 from trajens.sampling.first_s import looks, slopes
-from trajens.sampling.measure import examples_per_measurement
 from trajens.sampling.scoring import rescored
 from trajens.sampling.start_curve import StartCurve
 from trajens.storage.directory import RunDirectory
@@ -201,11 +200,7 @@ def _for_slopes(sampler: Sampler) -> float:
 
 def compile_ahead(sampler: Sampler) -> None:
     """Begin to compile what is needed after the start."""
-    course, population = sampler.settings.course, sampler.target.problem.population
-    assert isinstance(course, ByData)
-    spent = (course.pairs - for_evolution(course.pairs)) / course.records
-    examples = examples_per_measurement(population.size, sampler.program.tau, spent)
-    sampler.compile_ahead(examples, looks(sampler, _for_slopes(sampler)))
+    sampler.compile_ahead(looks(sampler, _for_slopes(sampler)))
 
 
 class Shown:

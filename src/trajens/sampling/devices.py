@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -80,10 +81,11 @@ class Sampler:
         self._compiling = Compiling()
 
     @single
-    def compile_ahead(self, examples: int | None = None, looks: tuple[int, int] | None = None) -> None:
+    def compile_ahead(self, looks: tuple[int, int] | None = None) -> None:
         """Have programs compiled in threads that will be asked for.
 
-        They are `advance_to`; `measure_at` on about so many examples; and `look_at` for so many proposals and examples.
+        They are `advance_to`; `measure_at`, where the number of its examples, which is compiled in, is known; and
+        `look_at` for so many proposals and examples.
         """
         chains = self.settings.chains
         like = state_like(self.program, chains, self.target.problem.dim)
@@ -94,8 +96,10 @@ class Sampler:
         if looks is not None:
             nobody: Any = Key(*2 * (np.zeros(chains, np.uint32),))  # type: ignore[arg-type]
             begin("look", _look_at, *given, *self._looks(nobody, 0, *looks))
-        if examples is not None:
-            begin("measure", _measure, *given, *self._measuring(0, examples))
+        size, tau = self.program.examples.size, self.program.tau
+        fewest, most = (examples_per_measurement(size, tau, spent) for spent in (0.0, math.inf))
+        if fewest == most:
+            begin("measure", _measure, *given, *self._measuring(0, most))
 
     @single
     def adapt(self, to: Adapted) -> None:
@@ -189,7 +193,6 @@ class Sampler:
         return here._replace(observed={name: here.observed[name] for name in self.settings.observe})
 
     def _measuring(self, epoch: int, examples: int) -> tuple[Look, int, Any]:
-        # Examples are compiled in: with a number that is not, the last bit depends on how many chains a device has.
         look = Look(np.int32(epoch), self._directions)  # type: ignore[arg-type]
         return look, examples, tuple(self.settings.observe.items())
 
