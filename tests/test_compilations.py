@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import trajens as tj
-from trajens.elementwise import elementwise
+from trajens.compiling import Compiling
 from trajens.randomness import Key, Purpose, fold_in, key_of, words
 from trajens.sampling import devices
-from trajens.sampling.compiling import Compiling
+from trajens.steps import elementwise
 
 FIRST = """
 import sys
@@ -52,17 +52,20 @@ def test_a_first_training_compiles_thirteen_programs_and_those_of_the_sampler_on
     assert sum(found.values()) == 13
 
 
-def test_looks_of_all_sizes_share_a_program():
+def test_looks_and_measurements_of_all_sizes_share_a_program():
     problem = tj.datasets.perceptron(size=3000).problem()
     sampler = tj.Sampler(tj.Target(problem, 4, 0.1, 20.0), tj.Settings(chains=2, acceptance=tj.Penalty(16)))
     state = sampler.init()
     sampler.look_at(state, 0, 20, 1024)
-    before = devices._look_at._cache_size()
+    sampler.measure(state, 700)
+    before = devices._look_at._cache_size(), devices._measure._cache_size()
     for proposals, examples in ((512, 1024), (40, 2000), (33, 513), (17, 3000)):
         seen = sampler.look_at(state, 3, proposals, examples)
         assert seen.differences.shape == (2, proposals, examples)
         assert (seen.differences != 0).all()
-    assert devices._look_at._cache_size() == before
+    for examples in (256, 1000, 2999):
+        assert np.isfinite(sampler.measure(state, examples).loss).all()
+    assert (devices._look_at._cache_size(), devices._measure._cache_size()) == before
 
 
 def test_what_was_compiled_ahead_is_not_compiled_again():

@@ -128,8 +128,8 @@ def test_hidden_layers_are_counted_as_the_compiler_counts_them():
     sampler = tj.Sampler(one, settings)
     with jax.ensure_compile_time_eval():
         state = state_like(sampler.program, 4, wide.dim)
-    measuring = partial(measure, sampler.program, examples=64)
-    look = Look(np.int32(0), sampler._directions)
+    measuring = partial(measure, sampler.program, chunk=64, is_all=True)
+    look = Look.of(sampler.program.examples, 64, 0, sampler._directions)
     compiled = jax.jit(measuring).lower(sampler._inputs, state, look).compile().memory_analysis()
     activations = 4 * 8 * 64 * 2000 * 4
     assert compiled.temp_size_in_bytes > 1.5 * activations

@@ -166,11 +166,7 @@ class CrossEntropy(OfOutputs):
         kernel, by_model = self.model.kernel, super().of_pairs
         if kernel is None or not kernel.is_for(data):
             return by_model(data, theta_pairs, indices, is_active)
-
-        def definition(data: Batch, theta_pairs: jax.Array, indices: jax.Array) -> jax.Array:
-            return by_model(data, theta_pairs, indices, is_active)
-
-        return kernel(definition, data, theta_pairs, indices, is_active)
+        return kernel(by_model, data, theta_pairs, indices, is_active)
 
 
 @dataclass(frozen=True)

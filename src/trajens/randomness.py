@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.elementwise import elementwise
+from trajens.steps import elementwise
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 

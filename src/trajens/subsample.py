@@ -18,8 +18,8 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 
-from trajens.elementwise import elementwise
 from trajens.randomness import Key, below
+from trajens.steps import elementwise
 
 MAX_SIZE = 2**30
 """Largest set that can be permuted: both sides of the rectangle stay below 2**16."""

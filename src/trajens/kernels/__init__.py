@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from trajens.kernels.cpu_levels import CpuLevels
+from trajens.steps import by_platform
 
 _IS_WINDOWS = os.name == "nt"
 _log = logging.getLogger("trajens")
@@ -133,7 +134,7 @@ class Kernel:
     ) -> jax.Array:
         """Losses of pairs, (lanes, 2, m); what comes out of a native kernel for inactive lanes is 0.
 
-        ``definition(data, theta_pairs, indices)`` takes its place on platforms that have none.
+        ``definition(data, theta_pairs, indices, is_active)`` takes its place on platforms that have none.
         """
         shape = jax.ShapeDtypeStruct((indices.shape[0], 2, indices.shape[1]), jnp.float32)
 
@@ -142,11 +143,8 @@ class Kernel:
             result: jax.Array = call(pairs, x, y, indices.astype(jnp.int32), is_active)
             return result
 
-        def reference(pairs: jax.Array, x: jax.Array, y: jax.Array, indices: jax.Array, _: jax.Array) -> jax.Array:
-            return definition(type(data)(x, y), pairs, indices)
+        def reference(pairs: jax.Array, x: jax.Array, y: jax.Array, *others: jax.Array) -> jax.Array:
+            return definition(type(data)(x, y), pairs, *others)
 
         natives = {platform: native for platform in _BUILDS if library(platform).is_loaded}
-        losses: jax.Array = jax.lax.platform_dependent(
-            theta_pairs, data.x, data.y, indices, is_active, default=reference, **natives
-        )
-        return losses
+        return by_platform(shape, theta_pairs, data.x, data.y, indices, is_active, default=reference, **natives)

@@ -19,6 +19,7 @@ from trajens.kernels import Kernel
 from trajens.models.base import Layer, Model, scaled
 from trajens.models.cells import Stage
 from trajens.models.mlp import ACTIVATION, ACTIVATIONS, dense
+from trajens.steps import by_platform
 
 KERNEL, POOL, OUTPUTS = 3, 2, 10
 """Of convolutions and their pools, and classes, unless others are asked for."""
@@ -123,11 +124,11 @@ class ConvNet(Model):
 
         A CPU takes as many images of one lane as its cache holds, a GPU as many lanes as its memory does.
         """
-        forms = {"cpu": self._by_images, "default": self._by_lanes}
+        forms = {"cpu": self._by_images}
         if x.dtype in (jnp.uint8, jnp.float32) and x.size < _MOST_PLACES and self._has_kernels:
             forms["cuda"] = self._by_kernels
-        found: jax.Array = jax.lax.platform_dependent(theta_pairs, x, indices, is_active, **forms)
-        return found
+        like = jax.ShapeDtypeStruct((*theta_pairs.shape[:2], indices.shape[1], self.classes), jnp.float32)
+        return by_platform(like, theta_pairs, x, indices, is_active, default=self._by_lanes, **forms)
 
     def _by_images(self, theta_pairs: jax.Array, x: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
         def some(thetas: jax.Array, places: jax.Array) -> jax.Array:

@@ -21,7 +21,7 @@ from trajens.randomness import Key, fold_in
 from trajens.sampling.adapted import MAX_EPOCHS, Adapted
 from trajens.sampling.compiling import Compiling
 from trajens.sampling.initial import chain_keys, initial_paths
-from trajens.sampling.measure import Look, Measurement, examples_per_measurement, losses_of_examples, measure
+from trajens.sampling.measure import CHUNK, Look, Measurement, examples_per_measurement, losses_of_examples, measure
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.projections import directions
 from trajens.sampling.proposals import Proposed, Room, Wanted, propose_and_look
@@ -192,9 +192,10 @@ class Sampler:
         # JAX sorts dictionaries; records keep the order they were asked for in.
         return here._replace(observed={name: here.observed[name] for name in self.settings.observe})
 
-    def _measuring(self, epoch: int, examples: int) -> tuple[Look, int, Any]:
-        look = Look(np.int32(epoch), self._directions)  # type: ignore[arg-type]
-        return look, examples, tuple(self.settings.observe.items())
+    def _measuring(self, epoch: int, examples: int) -> tuple[Look, int, bool, Any]:
+        population, observe = self.program.examples, tuple(self.settings.observe.items())
+        look = Look.of(population, examples, epoch, self._directions)
+        return look, min(CHUNK, examples), examples == population.size, observe
 
     @single
     def look_at(self, state: State, epoch: int, proposals: int, examples: int) -> Proposed:
@@ -280,11 +281,12 @@ def _advance(program: Program, mesh: Mesh, inputs: Inputs, state: State, stop: j
     return _each_device(mesh, partial(advance, program))(inputs, state, stop)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 5, 6))
+@partial(jax.jit, static_argnums=(0, 1, 5, 6, 7))
 def _measure(
-    program: Program, mesh: Mesh, inputs: Inputs, state: State, look: Look, examples: int, observe: Any
+    program: Program, mesh: Mesh, inputs: Inputs, state: State, look: Look, chunk: int, is_all: bool, observe: Any
 ) -> Measurement:
-    return _each_device(mesh, partial(measure, program, examples=examples, observe=observe))(inputs, state, look)
+    measuring = partial(measure, program, chunk=chunk, is_all=is_all, observe=observe)
+    return _each_device(mesh, measuring)(inputs, state, look)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 5))

@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from trajens.steps import BY_PLATFORM, form_of
+
 _VIEWS = {"reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose", "convert_element_type", "copy"}
 """Steps that a compiler does where their result is used."""
 
@@ -51,6 +53,9 @@ def _inner(step: Any, platform: str) -> Iterator[Any]:
     if chosen is not None:
         here = [j for j, names in enumerate(chosen) if names is None or platform in names]
         yield step.params["branches"][here[0]].jaxpr
+        return
+    if step.primitive.name == BY_PLATFORM:
+        yield jax.make_jaxpr(form_of(step.params, platform))(*(variable.aval for variable in step.invars)).jaxpr
         return
     for parameter in step.params.values():
         for one in parameter if isinstance(parameter, tuple) else (parameter,):

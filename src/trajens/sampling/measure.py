@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from trajens.acceptance.moments import merge, moments_of, no_moments
+from trajens.acceptance.moments import Moments, merge, moments_of, no_moments
 from trajens.losses import Loss, counted_losses_of_pairs, losses_of_pairs
+from trajens.population import Population
 from trajens.precision import single
 from trajens.randomness import Key, Purpose, fold_in, words
 from trajens.sampling.program import Inputs, Program
@@ -44,10 +46,22 @@ class Measurement(NamedTuple):
 
 
 class Look(NamedTuple):
-    """When a path is measured, and the directions (directions, dim) it is projected on."""
+    """When a path is measured, the directions (directions, dim) it is projected on, and on how many examples.
 
-    epoch: jax.Array
-    directions: jax.Array
+    `factor` takes the sum of squares of their losses to the variance of the mean.
+    """
+
+    epoch: Any
+    directions: Any
+    examples: Any
+    factor: Any
+
+    @staticmethod
+    def of(population: Population, examples: int, epoch: int, directions: Any) -> Look:
+        """On so many of a population; numbers that are not compiled in, so that all looks share a compilation."""
+        # One factor: what a compiler makes of several quotients differs by one bit between device counts.
+        factor = (1.0 - examples / population.size) / (examples * max(examples - 1, 1))
+        return Look(np.int32(epoch), directions, np.int32(examples), np.float32(factor))
 
 
 def examples_per_measurement(size: int | float, tau: int, evaluations: float = math.inf) -> int:
@@ -68,10 +82,11 @@ def measure(
     inputs: Inputs,
     state: State,
     look: Look,
-    examples: int,
+    chunk: int,
+    is_all: bool,
     observe: tuple[tuple[str, Callable[[jax.Array], jax.Array]], ...] = (),
 ) -> Measurement:
-    """Loss of every chain's path on `examples` examples drawn afresh for its epoch, and numbers of one's own."""
+    """Loss of every chain's path on examples drawn afresh for its epoch, or on all, and numbers of one's own."""
     chains, tau, dim = state.path.shape
     population = program.examples
     # Two models share a pair, as in the sampler, so that a kernel for pairs serves here too.
@@ -79,14 +94,13 @@ def measure(
     pairs = models.shape[1]
     pair = words(fold_in(state.key, look.epoch), Purpose.MEASURE, 2)
     key = Key(pair[:, 0], pair[:, 1])
-    m = min(CHUNK, examples)
 
-    def take(carried, start):  # type: ignore[no-untyped-def]
+    def take(number: jax.Array, carried: tuple[Moments, jax.Array]) -> tuple[Moments, jax.Array]:
         moments, so_far = carried
-        positions = start + jnp.arange(m)
-        is_valid = jnp.broadcast_to(positions < examples, (chains, m))
-        positions = jnp.broadcast_to(jnp.minimum(positions, examples - 1), (chains, m))
-        members = population.at(positions) if examples == population.size else population.draw(key, positions)
+        positions = number * chunk + jnp.arange(chunk)
+        is_valid = jnp.broadcast_to(positions < look.examples, (chains, chunk))
+        positions = jnp.broadcast_to(jnp.minimum(positions, look.examples - 1), (chains, chunk))
+        members = population.at(positions) if is_all else population.draw(key, positions)
         # Drawn once, and not again for all that reads an example: XLA of JAX 0.12 compiles that for minutes.
         members = jax.lax.optimization_barrier(members)
         losses, steps = counted_losses_of_pairs(
@@ -96,16 +110,15 @@ def measure(
             jnp.repeat(members, pairs, axis=0),
             jnp.ones(chains * pairs, bool),
         )
-        per_example = losses.reshape(chains, 2 * pairs, m)[:, :tau].mean(1)
+        per_example = losses.reshape(chains, 2 * pairs, chunk)[:, :tau].mean(1)
         if program.counts_steps:
             so_far = so_far + steps.reshape(chains, pairs).sum(1, dtype=jnp.uint32)
-        return (merge(moments, moments_of(per_example, is_valid)), so_far), None
+        return merge(moments, moments_of(per_example, is_valid)), so_far
 
     begin = no_moments((chains,)), jnp.zeros(chains, jnp.uint32)
-    (moments, steps), _ = jax.lax.scan(take, begin, jnp.arange(0, examples, m))
-    # One factor: what a compiler makes of several quotients differs by one bit between device counts.
-    factor = (1.0 - examples / population.size) / (examples * max(examples - 1, 1))
-    error = jnp.sqrt(moments.m2 * factor)
+    chunks = (look.examples + chunk - 1) // chunk
+    moments, steps = jax.lax.fori_loop(0, chunks, take, begin)
+    error = jnp.sqrt(moments.m2 * look.factor)
     observed = {name: jax.vmap(lambda path, f=f: jnp.asarray(f(path)))(state.path) for name, f in observe}
     # No product of matrices: how that adds up depends on how many chains there are on a device.
     projections = (state.path.mean(1)[:, None] * look.directions).sum(-1)

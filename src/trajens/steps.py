@@ -1,8 +1,9 @@
-"""Functions of the elements of arrays as one step of a program: traced once where they are compiled, not where asked.
+"""Functions as one step of a program: traced where the program is lowered, not where they are asked for.
 
 Every operation on arrays of JAX is a step that JAX looks at again for each `vmap` around it. A hash of a hundred steps
 that is asked for under two of them is gone through three times, in every program that draws random numbers; as a step
-of its own it is gone through when the program is lowered, in its last shape.
+of its own it is gone through when the program is lowered, in its last shape. Of a function with a form for every
+platform, only the form is gone through that is lowered.
 """
 
 from __future__ import annotations
@@ -63,3 +64,41 @@ def _in_front(array: jax.Array, axis: int | None, rank: int) -> jax.Array:
         return array
     array = jnp.moveaxis(array, axis, 0)
     return array.reshape(array.shape[0], *(rank + 1 - array.ndim) * (1,), *array.shape[1:])
+
+
+def by_platform(like: jax.ShapeDtypeStruct, *given: Any, default: Callable[..., Any], **forms: Any) -> jax.Array:
+    """The result of the form for the platform that the program is compiled for, as ``jax.lax.platform_dependent``.
+
+    Only that form is traced. It cannot be mapped over or differentiated.
+
+    Parameters
+    ----------
+    like : ShapeDtypeStruct
+        Shape and type of the result.
+    *given : arrays
+    default, **forms : callables of `given`
+        By name of the platform, as "cpu" or "cuda", and of all others.
+    """
+    own = tuple(forms.items())
+    found: jax.Array = _by_platform.bind(*given, shape=like.shape, dtype=like.dtype, default=default, forms=own)
+    return found
+
+
+def form_of(parameters: dict[str, Any], platform: str) -> Callable[..., Any]:
+    """The form for a platform among the parameters of a step of `by_platform`."""
+    form: Callable[..., Any] = dict(parameters["forms"]).get(platform, parameters["default"])
+    return form
+
+
+BY_PLATFORM = "by_platform"
+_by_platform = Primitive(BY_PLATFORM)
+_by_platform.def_abstract_eval(lambda *_, shape, dtype, **__: jax.core.ShapedArray(shape, dtype))
+_by_platform.def_impl(lambda *given, **fixed: jax.jit(lambda *given: _by_platform.bind(*given, **fixed))(*given))
+
+
+def _lower_by_platform(context: Any, *given: Any, **fixed: Any) -> Any:
+    form = form_of(fixed, context.module_context.platforms[0])
+    return mlir.lower_fun(form, multiple_results=False)(context, *given)
+
+
+mlir.register_lowering(_by_platform, _lower_by_platform)
