@@ -9,14 +9,15 @@ JOBS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1 
 
 install: $(VENV)/.installed
 
-# With the developers' tools; the demo needs a user's packages only. Python compiles what is imported, pip all there is.
-$(VENV)/.installed: EXTRA := dev
-$(VENV)/.demo: EXTRA := figures
+# With the developers' tools and the paper; the demo needs a user's packages only. Python compiles what is imported, pip all there is.
+$(VENV)/.installed: WHAT := -e '.[dev]' -e ./paper
+$(VENV)/.demo: WHAT := -e '.[figures]'
+$(VENV)/.installed: paper/pyproject.toml
 $(VENV)/.installed $(VENV)/.demo: pyproject.toml CMakeLists.txt $(wildcard src/trajens/kernels/csrc/*)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "trajens needs Python 3.11 or newer; try make PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[$(EXTRA)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile $(WHAT)
 	@touch $@
 
 demo: $(or $(wildcard $(VENV)/.installed),$(VENV)/.demo)
@@ -109,7 +110,7 @@ gpu: $(if $(filter $(BIN)/python,$(PYTHON_RUN)),install)
 
 bench: install
 	$(BIN)/python benchmarks/perceptron.py
-	$(BIN)/trajens bench kernel
+	$(BIN)/python benchmarks/kernel.py
 	$(BIN)/python benchmarks/full_batch.py
 
 clean:

@@ -1,6 +1,7 @@
 """Copy what is worth keeping of runs: options, thinned records, last checkpoint, evaluation of every chain.
 
-    python benchmarks/collect_results.py runs/paper-32 --out results/mnist --commit $(git rev-parse HEAD) --evaluate
+    python benchmarks/collect_results.py runs/paper-32 --out paper/results/mnist --commit $(git rev-parse HEAD) \\
+        --evaluate
 
 `trajens evaluate` and `picture` work on a folder made here, and ``train --start`` goes on from it.
 """

@@ -1,12 +1,12 @@
 """What becomes of ensembles when test images get worse: accuracy and calibration of MNIST against severity.
 
 Six corruptions (`tj.datasets.CORRUPTIONS`) in five severities, whose strengths were fixed before anything was measured.
-Compared are the path of 64 models of ``results/mnist/trained-64.npz``, single models of it, and networks trained with
-Adam (``deep_ensemble.py``), together and one by one. Adam's settings are the best that ``deep-ensemble.json`` found on
-held-out training images with at most so many passes over the data; its weights are kept, and only made once.
+Compared are the path of 64 models of ``paper/results/mnist/trained-64.npz``, single models of it, and networks trained
+with Adam (``deep_ensemble.py``), together and one by one. Adam's settings are the best that ``deep-ensemble.json``
+found on held-out training images with at most so many passes over the data; its weights are kept, and only made once.
 
     python benchmarks/corruptions.py --train 4 --passes 12       # nine minutes of one core
-    python benchmarks/corruptions.py                             # scores, into results/mnist/corruptions.json
+    python benchmarks/corruptions.py                             # scores, into paper/results/mnist/corruptions.json
     python benchmarks/corruptions.py --draw docs/figures/corruptions.png
 
 What is in the files already is not made again, so the same command goes on where it was cut off.
@@ -31,7 +31,7 @@ from trajens.ensemble import expected_calibration_error
 from trajens.ensemble.uncertainty import nll, said
 from trajens.files import write_atomically
 
-FOLDER = Path("results/mnist")
+FOLDER = Path("paper/results/mnist")
 PATH, ADAM, TUNED, RESULTS = "trained-64.npz", "adam.npz", "deep-ensemble.json", "corruptions.json"
 SCORES = ("accuracy", "ece", "nll", "entropy")
 BATCH, GROUP = 256, 4

@@ -7,7 +7,7 @@ from typing import Any
 
 from corruptions import Row, mean_of
 from trajens.datasets import CORRUPTIONS, SEVERITIES
-from trajens.figures import style
+from trajens.plots import style
 
 PANELS = {"accuracy": "accuracy (%)", "ece": "calibration error (%)"}
 LABELS = {

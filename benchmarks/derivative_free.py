@@ -11,8 +11,8 @@ path has ("adam, 16"), or a single one, which then has long converged ("adam, 1"
 has seen every image once. Settings, the start of a path among them, are chosen on the last 5000 training images, never
 on the test images.
 
-    python benchmarks/derivative_free.py --choose --out results/derivative_free/derivative_free.json
-    python benchmarks/derivative_free.py --out results/derivative_free/derivative_free.json
+    python benchmarks/derivative_free.py --choose --out paper/results/derivative_free/derivative_free.json
+    python benchmarks/derivative_free.py --out paper/results/derivative_free/derivative_free.json
 
 Every row is in the file as soon as it is known; what is there already is not run again.
 """

@@ -1,8 +1,8 @@
 """Estimators for scikit-learn beside those of scikit-learn: the same five folds, and defaults on all sides.
 
-    python benchmarks/estimators.py [--out results/estimators/estimators.json]
+    python benchmarks/estimators.py [--out paper/results/estimators/estimators.json]
     python benchmarks/estimators.py --again trajens
-    python benchmarks/estimators.py --table results/estimators/estimators.json
+    python benchmarks/estimators.py --table paper/results/estimators/estimators.json
 
 Networks of scikit-learn stand behind a StandardScaler, which those of trajens have inside. Bagging is ten networks.
 Gaussian processes are left out of more than 1000 training data; for numbers theirs has an RBF and a white kernel, since
@@ -181,7 +181,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Compare, or show what was found before."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("results/estimators/estimators.json"))
+    parser.add_argument("--out", type=Path, default=Path("paper/results/estimators/estimators.json"))
     parser.add_argument("--again", metavar="ESTIMATOR", help="Run this one only, and keep the others of the file.")
     parser.add_argument("--table", type=Path, help="Print the table of a file and do nothing else.")
     args = parser.parse_args()

@@ -147,7 +147,7 @@ def _models(state: core.State) -> np.ndarray:
 
 
 def one_path() -> tuple[Sampler, core.State]:
-    """The case of `trajens bench sampler`: tau = 32, s = 100."""
+    """The case of `sampler.py`: tau = 32, s = 100."""
     digits = tj.datasets.mnist()
     target = tj.Target(tj.models.cnn().problem(digits.train_x, digits.train_y), 32, 0.05, 100.0, 0.3)
     test, device = tj.Penalty(480, pool=True), jax.devices()[:1]

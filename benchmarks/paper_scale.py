@@ -1,6 +1,6 @@
 """MNIST at the paper's scale: named runs, each for so many seconds, to be continued at any time.
 
-    python benchmarks/paper_scale.py results/mnist paper-32:60 grid-8:40 ours-32:200
+    python benchmarks/paper_scale.py paper/results/mnist paper-32:60 grid-8:40 ours-32:200
 
 Runs follow one another, or go on all at once with ``--together``: few lanes leave most of a GPU idle, so under
 NVIDIA's multi-process service (``nvidia-cuda-mps-control -d``) several runs take little longer than one.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trajens.figures import style
+from trajens.plots import style
 
 METHODS = {"path": "one path", "open_es": "Open_ES", "pgpe": "PGPE", "adam": "Adam (gradients)"}
 PANELS = {"vote": "1 - accuracy of the vote", "nll": "negative log-likelihood", "ece": "calibration error"}

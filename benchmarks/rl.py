@@ -1,7 +1,7 @@
 """Policies by sampling against evolution strategies of evosax, at equal steps of the environment; ensembles that act.
 
-    python benchmarks/rl.py --out results/rl          # choose settings, then report; ten minutes on sixteen cores
-    python benchmarks/rl.py --out results/rl --draw   # tables and the picture of what was measured
+    python benchmarks/rl.py --out paper/results/rl          # choose settings, then report; ten minutes on sixteen cores
+    python benchmarks/rl.py --out paper/results/rl --draw   # tables and the picture of what was measured
     python benchmarks/rl.py --early-exit              # whether it pays to stop with the last episode
 
 Every method has one grid of settings per environment, and its best one is chosen on runs that are not reported (another
@@ -475,7 +475,7 @@ def report(file: Path, jobs: list[dict[str, Any]], workers: int, minutes: float,
 def main() -> None:
     """Choose, report and write down; or draw."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/rl"))
+    parser.add_argument("--out", type=Path, default=Path("paper/results/rl"))
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--minutes", type=float, default=20.0, help="for choosing settings")
     parser.add_argument("--report-minutes", type=float, default=10.0, help="0: choose only")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trajens.figures import style
+from trajens.plots import style
 
 LABELS = {
     "path": "path",

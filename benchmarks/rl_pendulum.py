@@ -24,7 +24,7 @@ TASK = TASKS["Pendulum-v1"]
 SEEDS, COUNT, EPISODES = (2000, 3000), 8, 300
 SETTING = {"population": 16, "episodes": 4, "step": 0.1}
 SIGMA = {"open_es": 0.1, "pgpe": 0.3}
-"""As they are reported in ``results/rl``."""
+"""As they are reported in ``paper/results/rl``."""
 AS_THEY_ARE = rl.Box((-1.0,) * 3, (1.0,) * 3, (3,))
 """Bounds that leave observations unscaled."""
 

@@ -1,10 +1,10 @@
 """How cost and memory grow with examples, parameters, tau, chains and records, and over devices.
 
-    python benchmarks/scaling.py growth --out results/scaling/growth-cpu.json
-    python benchmarks/scaling.py peaks --out results/scaling/peaks-cpu.json
-    python benchmarks/scaling.py records --out results/scaling/records.json
-    python benchmarks/scaling.py devices --out results/scaling/devices.json
-    python benchmarks/scaling.py limit --out results/scaling/limit.json       # on a GPU
+    python benchmarks/scaling.py growth --out paper/results/scaling/growth-cpu.json
+    python benchmarks/scaling.py peaks --out paper/results/scaling/peaks-cpu.json
+    python benchmarks/scaling.py records --out paper/results/scaling/records.json
+    python benchmarks/scaling.py devices --out paper/results/scaling/devices.json
+    python benchmarks/scaling.py limit --out paper/results/scaling/limit.json       # on a GPU
 
 `growth` times the compiled sampler, at one size of everything and along one thing after the other, all in one process
 and in turns; medians of rounds count. On a CPU it keeps to one core and counts the seconds of that core, so that other

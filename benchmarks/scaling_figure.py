@@ -1,6 +1,6 @@
 """The formula of `scaling.py`'s points: its constants, its errors, and the pictures of both.
 
-    python benchmarks/scaling_figure.py results/scaling docs/figures/scaling
+    python benchmarks/scaling_figure.py paper/results/scaling docs/figures/scaling
 
 An iteration of the sampler with L lanes, chunks of m examples, P parameters and F multiply-adds for a pair of losses
 takes t0 + L (a P + m (g + c F)), and a decision on b examples needs b / m iterations, so that one epoch takes
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from trajens.figures import style
+from trajens.plots import style
 
 Row = dict[str, Any]
 AXES = {"parameters": "parameters P", "examples": "examples N", "tau": "models tau", "chains": "chains"}

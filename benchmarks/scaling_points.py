@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 import trajens as tj
+from sampler import Case, sampler_case
 from trajens.acceptance import AcceptanceTest
-from trajens.bench.sampler import Case, sampler_case
 from trajens.sampling.devices import Sampler
 from trajens.sampling.settings import Settings
 

@@ -1,6 +1,6 @@
 """Six short MNIST runs on one GPU: as a sweep, one at a time and three at once, and as chains of one run.
 
-    python benchmarks/scaling_sweep.py --out results/scaling/sweep.json [--epochs 40000]
+    python benchmarks/scaling_sweep.py --out paper/results/scaling/sweep.json [--epochs 40000]
 
 What the processes of a sweep were told about the GPU is read while they run, and whether both sweeps gave the same
 records and paths, bit for bit, after they have ended; sums of floats may differ in their last digit, and are left out.

@@ -1,7 +1,7 @@
 """The cases of the figure "transition" at the paper's scale, all at once on one GPU.
 
     nvidia-cuda-mps-control -d
-    python benchmarks/transition.py /tmp/transition results/transition
+    python benchmarks/transition.py /tmp/transition paper/results/transition
 
 Cases go on at the same time, with a process for each of their two annealings and one for the rest, and a share of the
 multiprocessors each: short paths leave most of a GPU idle, and wait behind the kernels of long ones without shares.
@@ -20,8 +20,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from trajens.figures.transition_case import SPEEDS, Sampling
-from trajens.figures.transition_scale import SCALES
+from trajens_paper.transition_case import SPEEDS, Sampling
+from trajens_paper.transition_scale import SCALES
 
 # Percent of the multiprocessors by tau, and gigabytes of the memory of an H200.
 SHARES = {1: 12, 2: 12, 4: 14, 8: 18, 16: 24, 32: 34}

@@ -21,7 +21,7 @@ import trajens
 
 FILE = Path(__file__).parent / "api.txt"
 ROOT = Path(trajens.__file__).parent
-_INNER = {"cli", "figures", "report"}
+_INNER = {"cli", "plots", "report"}
 """Packages whose names are for the command line, not for users."""
 _PLAIN = (int, float, str, bytes, bool, tuple, type(None))
 

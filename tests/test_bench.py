@@ -1,44 +1,53 @@
 """The benchmark of the sampler: its JSON contract, at sizes that say nothing about speed, and its textbook rival."""
 
 import json
+import sys
+from importlib import import_module
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import trajens as tj
-from trajens.bench import sampler as bench
-from trajens.bench.sampler import DEFINITION, KERNEL, PAPER, SAMPLER, TEXTBOOK, TRAJECTORY, Size
-from trajens.cli import app
 
-# With one chain the case of many trajectories is compiled already.
-TINY = Size(tau=4, chunk=24, chains=1, examples=300, train_epochs=16, seconds=0.01, rounds=2, limit=0.1)
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """A benchmark by its name, as a module."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return import_module
 
 
 @pytest.mark.long
-def test_json_and_table_of_the_sampler(capsys, monkeypatch):
+def test_json_and_table_of_the_sampler(script, capsys, monkeypatch):
+    bench = script("sampler")
+    # With one chain the case of many trajectories is compiled already.
+    tiny = bench.Size(tau=4, chunk=24, chains=1, examples=300, train_epochs=16, seconds=0.01, rounds=2, limit=0.1)
     # Compiling is most of the time: the paper's scheme takes the program of the others.
     monkeypatch.setattr(bench, "paper_test", tj.Penalty)
     monkeypatch.setattr(bench, "RandomScan", tj.Checkerboard)
-    result = bench.bench_sampler(TINY)
+    result = bench.bench_sampler(tiny)
     monkeypatch.setattr(bench, "bench_sampler", lambda: result)
-    with pytest.raises(SystemExit) as exit_:
-        app(["bench", "sampler", "--json"], prog_name="trajens")
+    monkeypatch.setattr(sys, "argv", ["sampler.py", "--json"])
+    bench.main()
     report = json.loads(capsys.readouterr().out)
-    assert exit_.value.code == 0
 
-    timed = {TRAJECTORY, DEFINITION, PAPER, SAMPLER, KERNEL, TEXTBOOK} - set(report["left_out"])
-    assert timed >= {TRAJECTORY, DEFINITION, PAPER}
+    one, definition, many, kernel = bench.TRAJECTORY, bench.DEFINITION, bench.SAMPLER, bench.KERNEL
+    timed = {one, definition, bench.PAPER, many, kernel, bench.TEXTBOOK} - set(report["left_out"])
+    assert timed >= {one, definition, bench.PAPER}
     assert set(report["pairs_per_second"]) == set(report["rounds"]) == set(report["spread"]) == timed
-    assert set(report["epochs_per_second"]) == set(report["batch_size"]) == timed - {KERNEL}
+    assert set(report["epochs_per_second"]) == set(report["batch_size"]) == timed - {kernel}
     for name, rate in report["epochs_per_second"].items():
         assert rate > 0
         assert 24 <= report["batch_size"][name] <= 300
         assert report["pairs_per_second"][name] == pytest.approx(rate * report["batch_size"][name])
     # The same path, the same proposals: losses differ by rounding only, which may tip a decision.
-    assert report["batch_size"][DEFINITION] == pytest.approx(report["batch_size"][TRAJECTORY], rel=0.2)
+    assert report["batch_size"][definition] == pytest.approx(report["batch_size"][one], rel=0.2)
     rates = report["pairs_per_second"]
-    assert report["ratios"]["sampler_to_kernel"] == rates[SAMPLER] / rates[KERNEL]
+    assert report["ratios"]["sampler_to_kernel"] == rates[many] / rates[kernel]
     assert report["ratios"]["trajectory_to_jax"] > 0
     assert ("trajectory_to_textbook" in report["ratios"]) == (report["textbook"] is not None)
     assert report["start"]["epochs"] == 16
@@ -46,16 +55,16 @@ def test_json_and_table_of_the_sampler(capsys, monkeypatch):
     for name in ("device", "platform", "kernel", "settings", "cores"):
         assert report[name]
 
-    with pytest.raises(SystemExit):
-        app(["bench", "sampler"], prog_name="trajens")
+    monkeypatch.setattr(sys, "argv", ["sampler.py"])
+    bench.main()
     out = capsys.readouterr().out
     assert "epochs/s" in out
     assert "sampler to kernel" in out
 
 
-def test_the_textbook_has_the_losses_of_the_model_and_the_batches_of_the_paper():
+def test_the_textbook_has_the_losses_of_the_model_and_the_batches_of_the_paper(script):
     pytest.importorskip("torch")
-    from trajens.bench import textbook
+    textbook = script("textbook")
 
     digits, model = tj.datasets.mnist(), tj.models.cnn()
     x, y = digits.train_x[:200], digits.train_y[:200]

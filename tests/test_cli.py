@@ -145,6 +145,31 @@ def test_version_and_help(capsys):
         assert command in out
 
 
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ("()", "trajens-paper, which is not installed; try pip install ./paper from a clone."),
+        ("[m.EntryPoint('figure', 'nowhere.at_all:figure', '')]", "No module named 'nowhere'; install nowhere again."),
+    ],
+)
+def test_a_command_of_another_distribution_that_is_not_here_is_refused_in_a_sentence(found, words):
+    code = (
+        f"import importlib.metadata as m; m.entry_points = lambda **_: {found};"
+        "from trajens.cli import app; app(['figure', '1c'], prog_name='trajens')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert done.stderr.startswith("trajens: error: ")
+    assert words in done.stderr
+
+
+def test_benchmarks_are_scripts(capsys):
+    for command in (["bench"], ["bench", "kernel", "--json"], ["bench", "sampler"]):
+        code, out, err = call(capsys, *command)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "try python benchmarks/kernel.py or python benchmarks/sampler.py." in err
+
+
 def test_a_process_uses_every_core_and_leaves_matplotlib_alone():
     code = (
         "import sys, jax, trajens.cli.devices as d, trajens.cli; d.use_all_cores();"
@@ -166,7 +191,7 @@ def test_importing_the_library_loads_neither_options_nor_the_command_line():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout
     assert "trajens.run" in loaded
-    for name in ("trajens.experiments", "trajens.cli", "trajens.figures", "trajens.bench", "typer", "scipy.optimize"):
+    for name in ("trajens.experiments", "trajens.cli", "trajens.plots", "trajens_paper", "typer", "scipy.optimize"):
         assert f"'{name}" not in loaded, name
 
 

@@ -13,11 +13,11 @@ from typer.main import get_command
 import trajens as tj
 from trajens import rl
 from trajens.cli import app
-from trajens.figures import FIGURES
+from trajens_paper import FIGURES
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [README, ROOT / "paper" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.py"))
 OPTIONAL = ("arviz", "flax", "equinox", "optax", "sklearn", "torch")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -78,10 +78,10 @@ def test_commands_and_their_options_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_tests_and_places_in_the_source_that_are_named_exist(page):
     text = page.read_text(encoding="utf-8")
-    for file, name in re.findall(r"((?:tests|src|benchmarks|docs)/[\w/]+\.py)(?:::(\w+))?", text):
+    for file, name in re.findall(r"((?:paper/)?(?:tests|src|benchmarks|docs)/[\w/]+\.py)(?:::(\w+))?", text):
         assert (ROOT / file).is_file(), file
         assert not name or re.search(rf"(?:def|class) {name}\b", (ROOT / file).read_text(encoding="utf-8")), name
-    for folder in re.findall(r"`(src/trajens(?:/\w+)*)`", text):
+    for folder in re.findall(r"`(src/trajens(?:/\w+)*|paper/\w+(?:/\w+)*)`", text):
         assert (ROOT / folder).is_dir(), folder
 
 
@@ -99,7 +99,7 @@ def test_the_readme_is_short_and_its_rivals_are_those_of_their_page():
 
 def test_rows_of_rivals_are_those_of_the_results():
     page = (ROOT / "docs" / "rivals.md").read_text(encoding="utf-8").splitlines()
-    for row in json.loads((ROOT / "results" / "rivals" / "rivals.json").read_text())["rows"]:
+    for row in json.loads((ROOT / "paper" / "results" / "rivals" / "rivals.json").read_text())["rows"]:
         wanted = f"| {row['K']} |", f"| {row['vote']:.4f} |", f"| {row['nll']:.3f} | {row['ece']:.4f} |"
         assert any(all(part in line for part in wanted) for line in page), wanted
 

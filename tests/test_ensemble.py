@@ -152,7 +152,7 @@ def test_all_chains_are_evaluated_and_drawn_from_the_command_line(stored, capsys
     code, said, err = call(capsys, "evaluate", str(out), *data, "--chain", "all")
     assert (code, "6 models on 60 examples" in said) == (0, True), err
     drawn = {}
-    monkeypatch.setattr("trajens.figures.picture._draw_loss", lambda axes, curves, unit: drawn.update(curves))
+    monkeypatch.setattr("trajens.plots.picture._draw_loss", lambda axes, curves, unit: drawn.update(curves))
     code, _, err = call(capsys, "picture", str(out), *data, "--chain", "all", "--out", str(tmp_path / "all.png"))
     assert code == 0, err
     np.testing.assert_allclose(drawn["loss"], sum(run.records["loss"]) / 3, rtol=1e-6)

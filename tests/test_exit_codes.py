@@ -126,13 +126,11 @@ SLOW = [
             "picture run",
             "resume run",
             "figure 1c",
-            "bench kernel",
-            "bench sampler",
         )
     ),
     *(
         Row(command, 3, FULL, "full stdout", unbuffered)
-        for command in ("--version", "--help", "train --help", "info", "evaluate run", "resume run --json", "bench")
+        for command in ("--version", "--help", "train --help", "info", "evaluate run", "resume run --json")
         for unbuffered in ("", "PYTHONUNBUFFERED=1")
     ),
     *(Row(command, 0, "", "gone reader") for command in ("--help", "info", "resume run --json")),

@@ -6,7 +6,9 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("module", ["trajens.run", "trajens.figures", "trajens.target", "trajens.ensemble"])
+@pytest.mark.parametrize(
+    "module", ["trajens.run", "trajens.plots.picture", "trajens.target", "trajens.ensemble", "trajens_paper"]
+)
 def test_a_module_can_be_imported_first(module):
     code = f"import {module}; import trajens; trajens.sample, trajens.exact, trajens.Penalty"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

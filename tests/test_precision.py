@@ -150,7 +150,7 @@ def test_other_functions_and_their_parameters_are_in_single_precision(wide):
 
 
 LAW = """
-import jax, tests.conftest
+import jax, conftest
 assert jax.numpy.zeros(()).dtype == "float64"
 import trajens as tj
 from tests.laws.test_path_law import MOVES, S, SIGMA, TAU, check, perceptron

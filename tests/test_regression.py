@@ -221,7 +221,7 @@ def test_the_panels_of_a_regression_show_its_numbers(trained):
     from matplotlib.figure import Figure
 
     from trajens.datasets import Labelled
-    from trajens.figures.picture import _draw_numbers
+    from trajens.plots.picture import _draw_numbers
 
     ensemble = tj.Ensemble.load(trained / "run")
     left, right = Figure().subplots(1, 2)

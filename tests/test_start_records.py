@@ -12,7 +12,7 @@ from tests.small_run import StopAfter, again, assert_same, assert_same_records, 
 from tests.test_report import points_of, read
 from tests.test_training import CHAINS, PERCEPTRON, TINY, trained
 from trajens.cli import summary
-from trajens.figures import picture
+from trajens.plots import picture
 from trajens.progress import Progress, ProgressBar
 from trajens.randomness import Key, Purpose, fold_in, key_of, normal, words
 from trajens.records import Started, learning_curve

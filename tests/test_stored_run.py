@@ -25,7 +25,7 @@ from trajens.storage.checkpoint import load, save
 
 HERE = Path(__file__).parent
 FORMAT_1 = HERE / "data" / "run_format_1"
-RESULTS = sorted(file.parent for file in (HERE.parent / "results" / "mnist").glob("*/records.csv"))
+RESULTS = sorted(file.parent for file in (HERE.parent / "paper" / "results" / "mnist").glob("*/records.csv"))
 PROPERTIES = [name for name, kind in vars(tj.StoredRun).items() if isinstance(kind, (property, cached_property))]
 
 

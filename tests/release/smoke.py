@@ -43,7 +43,17 @@ def check_commands() -> None:
             subprocess.run([sys.executable, "-m", "trajens", *arguments], check=True)
 
 
+def check_paper() -> None:
+    """The figures of the paper are no part of the library, and their command says how to get them."""
+    done = subprocess.run([sys.executable, "-m", "trajens", "figure", "1c"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "pip install ./paper" in done.stderr, done.stderr
+    here = {folder.name for folder in Path(tj.__file__).parent.iterdir()}
+    assert not here & {"figures", "bench", "paper", "results"}, here
+
+
 if __name__ == "__main__":
     print(f"trajens {tj.__version__} from {Path(tj.__file__).parent}")
     check_kernel({"kernel": True, "pure": False}[sys.argv[1]])
     check_commands()
+    check_paper()

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.metadata import entry_points
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -14,18 +15,16 @@ from jax.errors import JaxRuntimeError
 from typer.core import TyperGroup
 
 from trajens.cli.audit import audit
-from trajens.cli.bench import bench
 from trajens.cli.compiled import is_forgiven, keep_compiled
 from trajens.cli.evaluate import evaluate, picture
 from trajens.cli.export import export
-from trajens.cli.figure import figure
 from trajens.cli.info import info
 from trajens.cli.predict import predict
 from trajens.cli.report import report
 from trajens.cli.streams import printing, say
 from trajens.cli.sweep import sweeps
 from trajens.cli.train import resume, train
-from trajens.errors import InputError, StorageError, first_line
+from trajens.errors import InputError, StorageError, first_line, require
 from trajens.exit_codes import BAD_INPUT, INTERRUPTED, NOT_WRITTEN
 from trajens.version import __version__
 
@@ -47,6 +46,13 @@ Then:
   trajens --install-completion                   commands and options by the Tab key
 """
 """What is shown to those who say nothing."""
+_ELSEWHERE = {
+    "figure": "figures of the paper are a distribution of their own, trajens-paper, which is not installed; try pip "
+    "install ./paper from a clone.",
+    "bench": "benchmarks are scripts of a clone, not commands; try python benchmarks/kernel.py or python "
+    "benchmarks/sampler.py.",
+}
+"""Commands that are not here -> what to do instead."""
 _OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 # Typer brings its own copy of Click, or uses the one that is installed: the base of its errors is the same in both.
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]
@@ -61,6 +67,11 @@ class Commands(TyperGroup):
                 return super().main(*args, **more)
         except typer.Exit as leaving:
             sys.exit(leaving.exit_code)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        found = super().get_command(ctx, cmd_name)
+        require(found is not None or cmd_name not in _ELSEWHERE, _ELSEWHERE.get(cmd_name, ""))
+        return found
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with _sentences():
@@ -131,7 +142,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-app.add_typer(bench, name="bench")
 app.add_typer(sweeps, name="sweep")
 app.command()(train)
 app.command()(resume)
@@ -141,8 +151,23 @@ app.command()(predict)
 app.command()(export)
 app.command()(picture)
 app.command()(report)
-app.command()(figure)
 app.command()(info)
+
+
+def _add_commands() -> None:
+    """Commands that other distributions bring; one that cannot be loaded says so when it is asked for."""
+    for found in entry_points(group="trajens.commands"):
+        try:
+            app.command(found.name)(found.load())
+        except ImportError as error:
+            whose = found.dist.name if found.dist else found.module.split(".")[0]
+            _ELSEWHERE[found.name] = (
+                f"{found.name} must be of a version of {whose} that fits trajens {__version__}, got "
+                f"{first_line(error)}; install {whose} again."
+            )
+
+
+_add_commands()
 
 
 def main() -> None:

@@ -186,8 +186,7 @@ def picture(
     For a regression: the error against members, and predictions against the truth. Of a run on episodes: the return
     against steps of the environment, episodes per decision against s, and single models beside the ensemble.
     """
-    from trajens.figures.picture import draw
-    from trajens.figures.returns import draw_returns
+    from trajens.plots.picture import draw, draw_returns
 
     use_all_cores()
     stored = StoredRun(directory)

@@ -1,1 +1,0 @@
-"""How fast the kernels and the sampler are, against each other and against PyTorch."""
