@@ -21,9 +21,8 @@ from trajens.ensemble import Ensemble, scores
 from trajens.experiments import Experiment
 from trajens.records import num_records
 from trajens.storage import checkpoint
-from trajens.storage.record_file import RecordFile
-from trajens.storage.standing import paths_of, with_paths
-from trajens.storage.written import CONFIG
+from trajens.storage.directory import CONFIG
+from trajens.storage.tables import RecordFile
 
 _LINES = 400
 _MADE_WITH = ("trajens", "python", "jax", "numpy", "system", "devices", "loss_kernel")
@@ -67,7 +66,7 @@ def collect(run: Path, out: Path, commit: str, is_evaluated: bool, is_half: bool
         old.unlink()
     arrays = stored.arrays
     if is_half:
-        arrays = with_paths(arrays, paths_of(arrays).astype(np.float16))
+        arrays = {**arrays, "state.path": arrays["state.path"].astype(np.float16)}
     checkpoint.save(out, stored.epoch, arrays)
     print(f"{out}: {about['epochs']:,} epochs", flush=True)
 

@@ -36,7 +36,7 @@ from deep_ensemble import numbers_of
 from rivals import Results
 from trajens.models import ACTIVATIONS, Binary, Mlp
 from trajens.models.base import Model, scaled
-from trajens.starts import BUDGET, EVOLUTION, RANDOM
+from trajens.run.start import BUDGET, EVOLUTION, RANDOM
 
 HELD_OUT, BATCH, TAU = 5000, 256, 16
 BACKWARD = 3
@@ -92,7 +92,9 @@ def choose_start(name: str, images: np.ndarray, labels: np.ndarray, budget: floa
     model, loss = NETWORKS[name]
     size, tried = len(labels) - HELD_OUT, {}
     for start in (EVOLUTION, RANDOM):
-        run = tj.train(model.problem(images[:size], labels[:size], loss), TAU, budget, start=start, progress=False)
+        run = tj.train(
+            model.problem(images[:size], labels[:size], loss), tau=TAU, budget=budget, start=start, progress=False
+        )
         tried[start] = tj.Ensemble.from_run(run, model).evaluate(images[size:], labels[size:])["vote_accuracy"]
     return {"start": max(tried, key=lambda start: tried[start]), "budget": budget, "vote": tried}
 
@@ -119,7 +121,7 @@ def sampled(name: str, split: Any, budget: float, seed: int, **settings: Any) ->
     model, loss = NETWORKS[name]
     begin = time.perf_counter()
     run = tj.train(
-        model.problem(split.train_x, split.train_y, loss), TAU, budget, seed=seed, progress=False, **settings
+        model.problem(split.train_x, split.train_y, loss), tau=TAU, budget=budget, seed=seed, progress=False, **settings
     )
     seconds = time.perf_counter() - begin
     found, last = run.summary(), {key: float(values[:, -1].sum()) for key, values in run.records.items()}

@@ -29,13 +29,13 @@ import numpy as np
 
 import trajens as tj
 from trajens.losses import losses_of_pairs
+from trajens.run.train import training_setup
 from trajens.sampling import sampler as core
 from trajens.sampling.devices import Sampler
 from trajens.sampling.lanes import idle_lanes
 from trajens.sampling.program import Inputs, Program
 from trajens.sampling.settings import Settings
 from trajens.sampling.tally import empty_tally
-from trajens.training import prepared
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def timed_as_a_whole(name: str, sampler: Sampler, state: core.State, epochs: int
 
 def taken_apart(sampler: Sampler, state: core.State, epochs: int, whole: float) -> dict[str, Any]:
     """What an iteration consists of."""
-    program, inputs, stop = sampler.program, sampler._inputs, np.int32(state.epoch + epochs)
+    program, inputs, stop = sampler.program, sampler.inputs(), np.int32(state.epoch + epochs)
     _, iterations, busy = jax.jit(partial(counting, program))(inputs, state, stop)
     free = Program(**{**program.__dict__, "loss": Free(program.loss)})
     frozen = inputs._replace(learn_until=jnp.int32(0))
@@ -164,7 +164,7 @@ def as_trained(chains: int, tau: int, budget: float, s: float) -> tuple[Sampler,
     digits = tj.datasets.mnist()
     problem = tj.models.cnn().problem(digits.train_x, digits.train_y)
     run = tj.train(problem, tau=tau, chains=chains, budget=budget, s=s, progress=False)
-    target, settings = prepared(problem, tau, budget, s, chains=chains)
+    target, settings, _ = training_setup(problem, tau=tau, budget=budget, s=s, settings={"chains": chains})
     sampler = Sampler(target, settings)
     state = sampler.place(run.state)
     state, _ = sampler.advance_to(state, state.epoch + 64 * tau)

@@ -36,7 +36,9 @@ def settings() -> dict[str, Any]:
 
 def child(file: Path, seed: int) -> None:
     """Go on from the path in `file` and print the loss of every chain after burn-in."""
-    run = tj.sample(target(), EPOCHS, CHAINS, seed, EPOCHS // 3, initial=np.load(file), records=60, **settings())
+    run = tj.sample(
+        target(), EPOCHS, chains=CHAINS, seed=seed, burn_in=EPOCHS // 3, initial=np.load(file), records=60, **settings()
+    )
     is_after = run.records["epoch"][0] > EPOCHS // 3
     print(json.dumps(run.records["loss"][:, is_after].mean(1).tolist()))
 
@@ -48,7 +50,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "path.npy"
-        trained = tj.sample(target(), 400_000, 1, burn_in=0, records=4, **settings())
+        trained = tj.sample(target(), 400_000, chains=1, burn_in=0, records=4, **settings())
         np.save(file, trained.paths[0])
         print(f"start: loss {trained.records['loss'][0, -1]:.4f}", flush=True)
         results = {}

@@ -16,7 +16,7 @@ from trajens.acceptance.audit import Looked, acceptances, balance
 from trajens.acceptance.penalty import Plan
 from trajens.randomness import uniform
 from trajens.records import warn_of_tilt
-from trajens.sampling import auditing
+from trajens.run import audits as auditing
 
 ERRORS = 3.5
 SIZE, CHUNK, PROPOSALS = 320, 16, 384

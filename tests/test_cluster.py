@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.sweeping import assert_same, finished, kill, started, trained, wait_for
+from trajens.run.stored import StoredRun
 from trajens.storage.checkpoint import checkpoints
-from trajens.storage.stored import StoredRun
 from trajens.sweeps.kept import SweepDirectory
 
 pytestmark = pytest.mark.cluster

@@ -11,8 +11,9 @@ from hypothesis.extra.numpy import arrays
 import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.copies import COPIES, copies_of, counts_by, even_counts, scores_by_errors, scores_by_losses
-from trajens.sampling.course import ByEpochs
-from trajens.sampling.devices import Sampler
+from trajens.run.control import SCORING, FixedEpochs
+from trajens.run.loop import Loop
+from trajens.sampling.devices import first_control
 from trajens.storage.checkpoint import checkpoints, load
 
 
@@ -76,34 +77,36 @@ def test_all_copies_decide_as_all_data_do():
 @pytest.fixture(scope="module")
 def learnt():
     """A run whose scores are learnt, and the counts that it went on with after every record."""
-    counts, adapt = [], Sampler.adapt
+    counts, iterate = [], Loop.iterate
 
-    def noted(self, to):
-        counts.append(to.counts)
-        adapt(self, to)
+    def noted(self, run, stop=None):
+        recorded = run.recorded
+        for now in iterate(self, run, stop):
+            counts.extend([now.control.copies] * (now.recorded - recorded))
+            recorded = now.recorded
+            yield now
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Sampler, "adapt", noted)
+        patch.setattr(Loop, "iterate", noted)
         run = tj.sample(TARGET, EPOCHS, **LEARNT)
-    # Before there are records, all are alike.
-    return run, counts[-len(run.marks) :], counts[: -len(run.marks)]
+    return run, counts, [first_control(run.target, run.settings).copies]
 
 
 def test_scores_by_losses_are_learnt_at_the_marks_of_the_course_and_frozen_after_burn_in(learnt):
     run, counts, before = learnt
     assert all((early == even_counts(150)).all() for early in before)
-    course = ByEpochs.over(run.marks, BURN_IN, None)
+    due = FixedEpochs(BURN_IN).due(SCORING, run.marks)
     changed = [
         int(mark)
         for mark, old, new in zip(run.marks, [before[-1], *counts], counts, strict=False)
         if (old != new).any()
     ]
     assert len(changed) > 2
-    assert set(changed) <= set(course.scoring)
+    assert set(changed) <= due
     # Early ones cost too much to be made.
-    assert changed == sorted(course.scoring)[-len(changed) :]
+    assert changed == sorted(due)[-len(changed) :]
     assert max(changed) < BURN_IN
-    assert (run.adapted.counts == counts[-1]).all()
+    assert (run.control.copies == counts[-1]).all()
 
 
 def test_scores_by_losses_prefer_examples_of_large_loss(learnt):
@@ -111,7 +114,7 @@ def test_scores_by_losses_prefer_examples_of_large_loss(learnt):
     theta = run.paths.mean((0, 1))
     losses = 0.5 * (DATA.y - DATA.x @ theta) ** 2
     order = np.argsort(losses)
-    counts = run.adapted.counts[order]
+    counts = run.control.copies[order]
     assert counts.sum() == COPIES * 150
     assert counts[-15:].mean() > 2 * counts[:15].mean()
 
@@ -126,10 +129,10 @@ def test_learnt_scores_are_stored_and_a_run_stopped_anywhere_goes_on_with_them(l
     whole, out = learnt[0], tmp_path / "a"
     run = tj.sample(TARGET, EPOCHS, out=fresh(out), stop=StopAfter(30), **LEARNT)
     while not run.is_complete:
-        np.testing.assert_array_equal(load(checkpoints(out)[0])["counts"], run.adapted.counts)
+        np.testing.assert_array_equal(load(checkpoints(out)[0])["control.copies"], run.control.copies)
         run = tj.sample(TARGET, EPOCHS, out=again(out), stop=StopAfter(41), **LEARNT)
     assert_same(whole, run)
-    np.testing.assert_array_equal(whole.adapted.counts, run.adapted.counts)
+    np.testing.assert_array_equal(whole.control.copies, run.control.copies)
 
 
 @pytest.mark.parametrize("scores", [None, SCORES])

@@ -12,7 +12,6 @@ import trajens as tj
 from tests.small_run import DATA, EPOCHS, SETTINGS, TARGET, StopAfter, again, assert_same, fresh, sample
 from trajens.errors import InputError, StorageError
 from trajens.storage.checkpoint import checkpoints, load, save
-from trajens.storage.standing import paths_of, with_paths
 
 
 def test_a_run_stopped_after_every_block_is_the_run_that_was_not(tmp_path, small_blocks):
@@ -182,7 +181,7 @@ def test_paths_kept_in_half_precision_can_be_started_from_and_not_resumed(tmp_pa
     sample(tmp_path / "run", epochs=300, burn_in=200)
     file = checkpoints(tmp_path / "run")[0]
     arrays = load(file)
-    save(tmp_path / "run", 300, with_paths(arrays, paths_of(arrays).astype(np.float16)))
+    save(tmp_path / "run", 300, {**arrays, "state.path": arrays["state.path"].astype(np.float16)})
     with pytest.raises(InputError, match="must hold paths in single precision"):
         sample(again(tmp_path / "run"))
     paths = tj.StoredRun(tmp_path / "run").paths

@@ -14,7 +14,6 @@ from trajens.randomness import key_of
 from trajens.sampling.ladder import Ladder, exchange_of, spaced
 from trajens.sampling.replicas import EXCHANGE, exchanged, first_replicas
 from trajens.sampling.swaps import Asked
-from trajens.storage import standing
 
 DATA = tj.datasets.perceptron(noise=0.3)
 S = np.tile([10.0, 25.0, 60.0], 4)
@@ -105,16 +104,6 @@ def test_round_trips_are_counted_from_the_lowest_s_to_the_highest_and_back():
     assert sorted(replicas.at) == [0, 1, 2]
 
 
-def test_replicas_of_before_steps_were_counted_go_on():
-    like = first_replicas(3, tj.Penalty(), counts_steps=True)
-    arrays = standing._packed("replicas", like._replace(evaluations=np.array([1, 2, 3])))
-    del arrays["replicas.steps"]
-    found = standing._replicas(arrays, like)
-    assert (found.steps.tolist(), found.evaluations.tolist()) == ([0, 0, 0], [1, 2, 3])
-    without = first_replicas(3, tj.Penalty(), counts_steps=False)
-    assert standing._replicas(arrays, without).steps is None
-
-
 def test_chains_take_the_paths_they_exchange():
     source = exchanged(4, np.array([0, 2]), np.array([1, 3]), np.array([True, False]))
     np.testing.assert_array_equal(source, [1, 0, 2, 3])
@@ -177,7 +166,7 @@ def test_paths_of_a_loss_that_is_not_finite_are_not_exchanged():
         # Two that may be exchanged, and one whose current path should be left by any means, but not to another chain.
         paths = np.array([[-2.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])[..., None, None].astype(np.float32)
         asked = [Asked(pair[None], np.ones(1, np.float32), key_of(np.zeros(1, np.uint32)), entries) for pair in paths]
-        found = [bool(sampler.decide_exchanges(acceptance, one, 3).is_accepted[0]) for one in asked]
+        found = [bool(sampler.decide_exchanges(acceptance, one, 3, sampler.control).is_accepted[0]) for one in asked]
         assert found == [True, False, False]
 
 

@@ -206,7 +206,7 @@ def ran(row, folder):
         pytest.skip("there is no /dev/full")
     program = ["-m", "trajens"]
     if row.how == "bug":
-        program = ["-c", "import trajens.run as r; r.marks = None; from trajens.cli import main; main()"]
+        program = ["-c", "import trajens.run.run as r; r.plan_marks = None; from trajens.cli import main; main()"]
     if row.how == "Ctrl-C while loading":
         # The signal comes from within, in the middle of loading JAX, however fast the machine is.
         program = [
@@ -319,7 +319,7 @@ def test_a_figure_that_is_interrupted_can_be_gone_on_with(capsys, monkeypatch, t
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trajens.onward._advanced", interrupted)
+    monkeypatch.setattr("trajens.run.loop.Loop._advance", interrupted)
     with pytest.warns(UserWarning, match="interrupted at epoch 0"):
         code, err = called(capsys, f"figure 1c --out {tmp_path / 'f'}")
     assert code == 130

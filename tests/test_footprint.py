@@ -64,7 +64,7 @@ def test_an_impossible_size_is_refused_in_one_sentence():
 
 
 def test_records_that_cannot_be_held_are_refused_before_they_are_planned(monkeypatch):
-    monkeypatch.setattr("trajens.sampling.marks.planned", None)
+    monkeypatch.setattr("trajens.run.run.plan_marks", None)
     with pytest.raises(tj.InputError, match=r"got 1000000000 records of 4 chains, .* ask for fewer records"):
         tj.sample(target(), 2 * 10**9, records=10**9)
 
@@ -130,7 +130,7 @@ def test_hidden_layers_are_counted_as_the_compiler_counts_them():
         state = state_like(sampler.program, 4, wide.dim)
     measuring = partial(measure, sampler.program, chunk=64, is_all=True)
     look = Look.of(sampler.program.examples, 64, 0, sampler._directions)
-    compiled = jax.jit(measuring).lower(sampler._inputs, state, look).compile().memory_analysis()
+    compiled = jax.jit(measuring).lower(sampler.inputs(), state, look).compile().memory_analysis()
     activations = 4 * 8 * 64 * 2000 * 4
     assert compiled.temp_size_in_bytes > 1.5 * activations
     assert 0.95 < work(problem=wide, **how) / compiled.temp_size_in_bytes < 1.2

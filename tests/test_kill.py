@@ -10,8 +10,8 @@ import time
 import numpy as np
 import pytest
 
+from trajens.run.stored import StoredRun
 from trajens.storage.checkpoint import checkpoints
-from trajens.storage.stored import StoredRun
 
 TRAIN = [
     "train",

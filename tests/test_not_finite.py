@@ -98,7 +98,7 @@ def _sampled(target, acceptance, move=None, initial=None, burn_in=0):
     return tj.sample(
         target,
         EPOCHS,
-        4,
+        chains=4,
         seed=1,
         burn_in=burn_in,
         move=move,

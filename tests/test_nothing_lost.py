@@ -14,9 +14,11 @@ from trajens.cli.signals import StopOnSignal
 from trajens.errors import InputError, StorageError
 from trajens.experiments import resolve
 from trajens.progress import Progress, ProgressBar
+from trajens.run.advice import advice
+from trajens.run.control import FixedEpochs
+from trajens.run.state import RunState
+from trajens.sampling.program import Control
 from trajens.storage.checkpoint import checkpoints, load, save
-from trajens.storage.standing import Standing
-from trajens.verdict import advice
 
 TARGET = tj.Target(tj.datasets.perceptron().problem(), 3, 0.1, 20.0)
 SMALL = ["train", "perceptron", "--tau", "2", "--epochs", "40", "--records", "2", "--chains", "1"]
@@ -72,7 +74,7 @@ def test_records_that_are_short_go_back_to_the_older_checkpoint(tmp_path, small_
     records = tmp_path / "a" / "records.csv"
     records.write_bytes(records.read_bytes()[:-7])
     stored = tj.StoredRun(tmp_path / "a")
-    assert not stored.has_records()
+    assert not stored.files.has_records()
     with pytest.warns(UserWarning, match="are cut off or damaged; going back from epoch"):
         run = sample(again(tmp_path / "a"))
     assert_same(whole, run)
@@ -246,7 +248,7 @@ def test_a_schedule_that_becomes_negative_is_refused():
 )
 def test_averages_begin_when_s_has_settled(s, burn_in, monkeypatch):
     # What is decided before the first epoch needs no sampling.
-    monkeypatch.setattr("trajens.run._run", lambda run, *_: run)
+    monkeypatch.setattr("trajens.run.run._advance", lambda run, *_: run)
     run = tj.sample(tj.Target(TARGET.problem, 3, 0.1, s), 100, chains=2, records=10)
     assert run.settings.burn_in == burn_in
 
@@ -288,8 +290,8 @@ def finished(loss, acceptance=0.4, weight_rms=None, prior=None, chains=2):
     records = {
         name: np.broadcast_to(values, (chains, n)) + (noise if name == "loss" else 0) for name, values in curves.items()
     }
-    standing = Standing(None, 10 * n, curves["epoch"], n)
-    return tj.Run(target, settings, standing, records)
+    state = RunState(None, Control(0), curves["epoch"], None, None, epoch=10 * n, recorded=n)
+    return tj.Run(target, settings, FixedEpochs(10), state, records)
 
 
 @pytest.mark.parametrize(

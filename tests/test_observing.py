@@ -125,7 +125,7 @@ def test_a_stream_is_observed_on_the_same_keys():
 
 def test_runs_that_cannot_be_observed_are_refused(run):
     with pytest.raises(tj.InputError, match="keep_paths=True"):
-        thermo.observe(replace(run, out=None))
+        thermo.observe(replace(run, kept=None))
     rising = run.records | {"s": run.records["s"] + run.records["epoch"]}
     with pytest.raises(tj.InputError, match="must not change after burn-in"):
         thermo.observe(replace(run, records=rising))

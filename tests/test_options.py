@@ -16,9 +16,9 @@ from trajens.experiments.kinds import tilts
 from trajens.experiments.options import OPTIONS
 from trajens.moves.base import usual_fraction
 from trajens.randomness import key_of
-from trajens.sampling.settings import default_burn_in
-from trajens.storage.written import read_toml
-from trajens.training import prepared
+from trajens.run.train import training_setup
+from trajens.sampling.settings import SettingsDict, default_burn_in
+from trajens.storage.directory import read_toml
 
 
 def test_flags_override_the_file_which_overrides_the_defaults(tmp_path):
@@ -222,11 +222,11 @@ def test_a_resumed_run_does_not_need_what_it_started_from(capsys, tmp_path):
 
 
 DEFAULTS = {
-    "chains": signature(tj.sample).parameters["chains"].default,
-    "seed": signature(tj.sample).parameters["seed"].default,
-    "scan": signature(tj.sample).parameters["scan"].default,
+    "chains": tj.Settings().chains,
+    "seed": tj.Settings().seed,
+    "scan": tj.Settings().scan,
     "records": signature(tj.sample).parameters["records"].default,
-    "ahead": signature(tj.sample).parameters["ahead"].default,
+    "ahead": tj.Settings().ahead,
     "refresh": tj.SingleSite().refresh,
     "repeats": tj.Checkerboard().repeats,
     "checkpoint_seconds": signature(tj.RunDirectory).parameters["checkpoint_seconds"].default,
@@ -247,13 +247,16 @@ TRAINED = ("tau", "budget", "chains", "records", "start", "seed", "ahead", "sigm
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_training_has_the_same_default_in_python_and_on_the_command_line(name):
-    assert getattr(resolve({"problem": "mnist"}), name) == signature(tj.train).parameters[name].default
+    known = {"chains": 1, "seed": tj.Settings().seed, "ahead": tj.Settings().ahead}
+    default = known[name] if name in known else signature(tj.train).parameters[name].default
+    assert getattr(resolve({"problem": "mnist"}), name) == default
 
 
 def test_training_is_the_same_in_python_and_on_the_command_line():
     experiment = Experiment(resolve({"problem": "mnist", "budget": 1e6, "chains": 2, "until_loss": 0.3}))
-    target, settings = prepared(experiment.problem, budget=1e6, chains=2, loss=0.3)
-    mine, own = experiment._prepared
+    target, settings, budget = training_setup(experiment.problem, budget=1e6, loss=0.3, settings={"chains": 2})
+    mine, own, its = experiment._training
+    assert its == budget
     assert str(mine) == str(target)
     chunk = settings.acceptance.chunk_size(60_000)
     assert own == replace(settings, acceptance=replace(settings.acceptance, chunk=chunk))
@@ -332,3 +335,14 @@ def test_a_run_writes_down_what_the_library_decided(capsys, tmp_path):
     assert {name: written[name] for name in expected} == expected
     assert (written["fraction"], written["prior"]) == (0.25, 0.3)
     assert call(capsys, "resume", str(tmp_path / "run"), "--epochs", "10")[0] == 0
+
+
+def test_keywords_of_sample_and_train_are_the_fields_of_settings():
+    assert set(SettingsDict.__annotations__) == {one.name for one in fields(tj.Settings)}
+    undeciding = {one.name for one in fields(tj.Settings)} - set(tj.Settings().deciding())
+    assert undeciding == {"devices", "ahead"}
+
+
+def test_a_setting_that_is_misspelt_is_named():
+    with pytest.raises(tj.InputError, match="got 'chain'; check the spelling"):
+        tj.sample(tj.Target(tj.datasets.perceptron().problem(), 3, 0.1, 1.0), 10, chain=3)

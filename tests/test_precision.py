@@ -65,7 +65,7 @@ def careless(data):
     target = tj.Target(tj.Problem(loss, data, 2), 4, 0.1, lambda epoch: s(epoch) * (1 + epoch / 1000), prior=1.0)
     observe = {"largest": lambda path: path.max(), "positive": lambda path: (path > 0).sum()}
     seen = []
-    run = tj.sample(target, 200, 2, records=2, observe=observe, progress=lambda _: seen.append(is_wide()))
+    run = tj.sample(target, 200, chains=2, records=2, observe=observe, progress=lambda _: seen.append(is_wide()))
     return run, seen
 
 

@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-import trajens as tj
 from tests import small_run
-from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.records import PROJECTIONS
-from trajens.sampling import recording
 from trajens.sampling.projections import directions, projected
 
 KNOWN = [[-0.42854136, 0.90352213], [0.9409316, -0.33859673], [-0.6847009, -0.7288242]]
@@ -36,30 +33,3 @@ def test_the_mean_model_is_what_is_projected():
     expected = projected(np.asarray(run.history, np.float64).mean(2))
     for k, name in enumerate(PROJECTIONS):
         np.testing.assert_allclose(run.records[name], expected[..., k], rtol=1e-5, atol=1e-6)
-
-
-def of_before(monkeypatch):
-    """Records as they were before there were projections."""
-    usual = recording.record
-
-    def record(*args):
-        return {name: values for name, values in usual(*args).items() if name not in PROJECTIONS}
-
-    monkeypatch.setattr("trajens.onward.record", record)
-
-
-def test_a_run_of_before_can_be_read_and_goes_on_with_the_columns_it_has(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        of_before(patch)
-        part = small_run.sample(fresh(tmp_path / "r"), stop=StopAfter(4))
-    assert not part.is_complete
-    assert part.standing.recorded > 0
-    whole, run = small_run.sample(None), small_run.sample(again(tmp_path / "r"))
-    assert not set(PROJECTIONS) & set(run.records)
-    stored = tj.StoredRun(tmp_path / "r")
-    assert stored.is_complete
-    assert_same(run, tj.Run(run.target, run.settings, whole.standing, {n: whole.records[n] for n in run.records}))
-    assert list(stored.records) == list(run.records)
-    for one in (run, stored):
-        assert set(one.convergence()[0].observed) == {"loss"}
-        assert np.isnan(one.summary()["rhat"]) or one.summary()["rhat"] > 0

@@ -4,7 +4,7 @@ import base64
 import io
 import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,9 +16,9 @@ import trajens as tj
 from tests import small_run
 from tests.test_cli import call
 from tests.test_nothing_lost import finished
+from trajens.acceptance.full_data import FullData
 from trajens.ensemble.uncertainty import reliability
 from trajens.errors import InputError
-from trajens.judgement import ATTENTION, OK, UNKNOWN
 from trajens.records import is_within
 from trajens.report import chart, history, images, numerals, page, seen
 from trajens.report.doubts import features
@@ -27,10 +27,10 @@ from trajens.report.matrix import matrix
 from trajens.report.quality import _by_distance
 from trajens.report.scales import Scale, limits
 from trajens.report.thinning import POINTS, thinned
-from trajens.sampling.course import ByData
-from trajens.storage.identity import identity_of
-from trajens.storage.stored import StoredRun
-from trajens.verdict import Case, advice, judgements
+from trajens.run.advice import ATTENTION, OK, UNKNOWN, RunFacts, advice, findings
+from trajens.run.control import Budget, FixedEpochs, UntilConverged
+from trajens.run.identity import identify
+from trajens.run.stored import StoredRun
 
 LIMIT = 3_000_000
 RNG = np.random.default_rng(0)
@@ -197,7 +197,7 @@ def test_diagrams_of_doubt_are_those_of_the_library(classes):
 
 
 def test_audits_are_drawn_with_their_errors_and_the_tolerance(line):
-    case = Case.of(StoredRun(line))
+    case = RunFacts.of(StoredRun(line))
     shape = case.records["epoch"].shape
     error, weight = np.full(shape, np.nan), np.zeros(shape)
     error[:, -1], weight[:, -1] = [0.01, 0.02, 0.03, np.nan], [1.0, 1.0, 2.0, 0.0]
@@ -275,7 +275,7 @@ def test_a_loss_and_a_test_of_ones_own_and_a_run_in_burn_in(tmp_path):
     assert "under way, or was stopped" in found.text
     assert "There is nothing to say before a record after burn-in" in found.text
     assert "made on all data" in found.text
-    marks = {one.name: one.mark for one in seen(tmp_path / "r").judgements}
+    marks = {one.name: one.mark for one in seen(tmp_path / "r").findings}
     assert marks["Loss"] == marks["Acceptance"] == UNKNOWN
     assert marks["Tolerance of s"] == OK
 
@@ -296,14 +296,14 @@ def test_a_long_run_and_a_long_path_make_a_small_page(classes):
     found = seen(classes)
     n, tau = 40_000, 3000
     curve = RNG.standard_normal((6, n)) ** 2 + 0.1
-    records = {name: np.resize(curve, (6, n)) for name in found.case.records}
+    records = {name: np.resize(curve, (6, n)) for name in found.facts.records}
     records |= {"epoch": np.tile(np.arange(1, n + 1), (6, 1)), "s": np.full((6, n), 3.0)}
     members = np.arange(0, tau, tau // 64)[:64]
     scores = {**found.trial.scores, "accuracy_by_members": RNG.uniform(size=tau).tolist()}
     trial = replace(
         found.trial, models=tau, tau=tau, scores=scores, members=members, similarity=RNG.uniform(size=(64, 64))
     )
-    text = page([replace(found, case=replace(found.case, records=records, burn_in=0), trial=trial)])
+    text = page([replace(found, facts=replace(found.facts, records=records, burn_in=0), trial=trial)])
     Read(text)
     assert len(text.encode()) < LIMIT / 2
     assert max(len(a["data-v"].split()) for name, a in Read(text).tags if "data-v" in a) <= POINTS
@@ -383,7 +383,7 @@ def test_members_agree_as_they_do(classes, numbers):
 )
 def test_verdicts_change_when_they_should(changes, name, mark, part):
     run = finished(**{"loss": np.ones(40), **changes})
-    [found] = [one for one in judgements(Case.of(run)) if one.name == name]
+    [found] = [one for one in findings(RunFacts.of(run)) if one.name == name]
     assert (found.mark, part in found.sentence) == (mark, True), found
 
 
@@ -391,7 +391,7 @@ def test_verdicts_change_when_they_should(changes, name, mark, part):
     ("error", "mark"), [(0.0, OK), (0.05, ATTENTION), (-0.05, ATTENTION), (0.0099, UNKNOWN), (np.nan, UNKNOWN)]
 )
 def test_the_tolerance_is_kept_broken_or_undecided(line, error, mark):
-    case = Case.of(StoredRun(line))
+    case = RunFacts.of(StoredRun(line))
     assert case.tolerance == 0.01
     shape = case.records["epoch"].shape
     noise = 1e-3 * (-1.0) ** np.arange(shape[0])[:, None] * np.ones(shape)
@@ -399,7 +399,7 @@ def test_the_tolerance_is_kept_broken_or_undecided(line, error, mark):
     if np.isnan(error):
         records["tilt_weight"] = np.zeros(shape)
     case = replace(case, records=records)
-    [found] = [one for one in judgements(case) if one.name == "Tolerance of s"]
+    [found] = [one for one in findings(case) if one.name == "Tolerance of s"]
     assert found.mark == mark, found.sentence
     assert is_within(records, case.burn_in, 0.01) is {OK: True, ATTENTION: False, UNKNOWN: None}[mark]
 
@@ -407,24 +407,43 @@ def test_the_tolerance_is_kept_broken_or_undecided(line, error, mark):
 def test_a_run_at_rest_is_judged_as_the_run_itself(line, tmp_path):
     run = small_run.sample(tmp_path / "a")
     stored = StoredRun(tmp_path / "a")
-    assert judgements(Case.of(run)) == judgements(Case.of(stored))
+    assert findings(RunFacts.of(run)) == findings(RunFacts.of(stored))
     assert advice(run, "DIR") == advice(stored, "DIR")
-    assert [one.mark for one in judgements(Case.of(StoredRun(line)))] == [one.mark for one in judgements(Case.of(run))]
+    assert [one.mark for one in findings(RunFacts.of(StoredRun(line)))] == [
+        one.mark for one in findings(RunFacts.of(run))
+    ]
 
 
-@pytest.mark.parametrize("acceptance", [tj.Penalty(16, tolerance=0.03), tj.MinibatchBarker(16), tj.Barker()])
-@pytest.mark.parametrize("course", [ByData(1e5, 10, 3, False, 0.2), ByData(2.5e7, 10, 3), None])
-def test_what_parts_of_a_run_call_themselves_is_enough(acceptance, course, monkeypatch):
+@dataclass(frozen=True)
+class OwnTest(FullData):
+    """A test on all data of a user's own."""
+
+    def accepts(self, delta, words):
+        return delta > 0
+
+
+CONTROLLERS = [
+    Budget(1e5, 10, 3, False, 0.2),
+    Budget(2.5e7, 10, 3),
+    FixedEpochs(10),
+    UntilConverged(FixedEpochs(10), tj.Converged(1.02, 300, superchains=2), 1000),
+]
+
+
+@pytest.mark.parametrize("acceptance", [tj.Penalty(16, tolerance=0.03), tj.MinibatchBarker(16), tj.Barker(), OwnTest()])
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_the_description_of_a_run_is_enough(acceptance, controller, monkeypatch):
     run = finished(np.ones(40), prior=0.3)
-    run = replace(run, settings=replace(run.settings, acceptance=acceptance, course=course))
-    known = json.loads(json.dumps(identity_of(run.target, run.settings)))
-    at_rest = {"records": run.records, "identity": known, "burn_in": 10, "epoch": 400, "last_epoch": 400}
+    run = replace(run, settings=replace(run.settings, acceptance=acceptance), controller=controller)
+    known = json.loads(json.dumps(identify(run.target, run.settings, controller)))
+    at_rest = {"records": run.records, "identity": known, "burn_in": 10, "epoch": 400, "marks": run.marks}
     for name, value in {**at_rest, "is_complete": True, "start_records": {}}.items():
         monkeypatch.setattr(StoredRun, name, value)
     monkeypatch.setattr(type(run), "burn_in", 10)
-    mine, its = Case.of(run), Case.of(StoredRun("anywhere"))
+    mine, its = RunFacts.of(run), RunFacts.of(StoredRun("anywhere"))
     assert mine == its
-    asked = [one.mark for one in judgements(its) if one.name == "Loss asked for"]
+    assert mine.is_exact == acceptance.takes_all_data
+    asked = [one.mark for one in findings(its) if one.name == "Loss asked for"]
     assert asked == ([ATTENTION] if mine.asked_loss else [])
 
 

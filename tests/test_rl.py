@@ -16,9 +16,9 @@ from tests.test_cli import call
 from trajens import rl
 from trajens.errors import InputError
 from trajens.experiments import resolve
+from trajens.run.advice import _RECORDS
+from trajens.run.control import plan_marks
 from trajens.sampling.devices import Sampler
-from trajens.sampling.marks import planned
-from trajens.verdict import _RECORDS
 
 needs_gymnax = pytest.mark.skipif(importlib.util.find_spec("gymnax") is None, reason="gymnax is not installed")
 
@@ -294,10 +294,10 @@ class Even(Walk):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the run samples an s:RuntimeWarning")  # audits of two proposals say nothing
 def test_steps_are_counted_where_they_are_taken(monkeypatch):
-    monkeypatch.setattr("trajens.sampling.auditing._LEAST", 1)
-    monkeypatch.setattr("trajens.sampling.auditing._FEW", 16)
-    monkeypatch.setattr("trajens.sampling.auditing.PROPOSALS", 2)
-    monkeypatch.setattr("trajens.sampling.auditing.SHARE", 0.5)
+    monkeypatch.setattr("trajens.run.audits._LEAST", 1)
+    monkeypatch.setattr("trajens.run.audits._FEW", 16)
+    monkeypatch.setattr("trajens.run.audits.PROPOSALS", 2)
+    monkeypatch.setattr("trajens.run.audits.SHARE", 0.5)
     problem = rl.problem(Even(), tj.models.linear(2, 2), max_batch=32)
     told: list[tj.Progress] = []
     run = tj.sample(tj.Target(problem, 3, 0.5, 8.0, 1.0), 120, **{**SETTINGS, "progress": told.append})
@@ -313,8 +313,8 @@ def test_steps_are_counted_where_they_are_taken(monkeypatch):
 
 @pytest.mark.slow
 def test_steps_of_exchanges_are_counted_too(monkeypatch):
-    monkeypatch.setattr("trajens.sampling.exchanging._LEAST", 1)
-    monkeypatch.setattr("trajens.sampling.exchanging.SHARE_AT_MOST", 1e9)
+    monkeypatch.setattr("trajens.run.exchange._LEAST", 1)
+    monkeypatch.setattr("trajens.run.exchange.SHARE_AT_MOST", 1e9)
     problem = rl.problem(Even(), tj.models.linear(2, 2), max_batch=32)
     target = tj.Target(problem, 3, 0.5, np.array([4.0, 8.0, 4.0, 8.0]), 1.0)
     looks: list[int] = []
@@ -425,7 +425,7 @@ def test_defaults_of_episodes_go_together():
     assert resolve({"problem": "CartPole-v1", "max_batch": 4}).chunk == 4
     usual = resolve({"problem": "CartPole-v1"})
     assert usual.chunk == 8
-    marks = planned(usual.epochs, usual.burn_in, usual.records)
+    marks = plan_marks(usual.epochs, usual.burn_in, usual.records)
     # Enough to be told whether the loss still falls.
     assert (marks > usual.burn_in).sum() >= _RECORDS
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trajens.errors import InputError
-from trajens.storage.rows import Rows
+from trajens.storage.tables import Rows
 
 FLOATS = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
 TABLE = np.zeros((3, 5), [("epoch", "<i8"), ("loss", "<f8")])

@@ -14,7 +14,8 @@ from trajens.acceptance import Evidence, Past, Reason
 from trajens.acceptance.moments import moments_of, no_moments
 from trajens.acceptance.penalty import Plan
 from trajens.randomness import Purpose, fold_in, key_of, words
-from trajens.sampling import auditing, sampler
+from trajens.run import audits as auditing
+from trajens.sampling import sampler
 
 # b1 + b2 = 0.7 N: what a first stage leaves to draw from shows in both the estimate and its noise.
 SIZE, CHUNK, BATCHES, PART = 60, 14, (14, 28), 0.4

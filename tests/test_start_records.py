@@ -17,11 +17,11 @@ from trajens.progress import Progress, ProgressBar
 from trajens.randomness import Key, Purpose, fold_in, key_of, normal, words
 from trajens.records import Started, learning_curve
 from trajens.report import learning, numerals
+from trajens.run.advice import RunFacts, report
 from trajens.sampling import evolution
 from trajens.sampling.evolution import Evolution, Evolving, evolved
 from trajens.sampling.start_curve import RECORDS, StartCurve
 from trajens.storage import checkpoint
-from trajens.verdict import Case, report
 
 
 def test_losses_of_a_generation_are_those_of_the_models_that_it_tried(monkeypatch):
@@ -60,8 +60,8 @@ def test_records_of_a_start_are_what_was_shown_of_it(monkeypatch):
     np.testing.assert_array_equal(run.start_records["data_used"].sum(0), [now.data_used for now in start])
     np.testing.assert_allclose(run.start_records["loss"].mean(0), [now.loss for now in start], rtol=1e-5)
     # They end where those of the path begin.
-    assert (run.start_records["data_used"][:, -1] == run.standing.begun).all()
-    assert (run.records["data_used"][:, 0] > run.standing.begun).all()
+    assert (run.start_records["data_used"][:, -1] == run.run_state.start_pairs).all()
+    assert (run.records["data_used"][:, 0] > run.run_state.start_pairs).all()
     assert_same(run, trained())
     assert_same_records(run.start_records, trained().start_records)
 
@@ -104,7 +104,7 @@ def test_a_run_at_rest_has_the_records_of_its_start(tmp_path, small_blocks):
 
 def test_a_start_that_is_not_by_evolution_has_no_records():
     assert trained(start="random").start_records == {}
-    assert Case.of(trained(start="random")).started() is None
+    assert RunFacts.of(trained(start="random")).started() is None
 
 
 class Killed(Exception):
@@ -187,7 +187,7 @@ def test_the_page_begins_with_the_start(at_rest):
 
 
 def test_before_the_first_record_the_page_has_the_start_alone(at_rest):
-    [curve] = learning.curves(replace(Case.of(at_rest), records={}))
+    [curve] = learning.curves(replace(RunFacts.of(at_rest), records={}))
     np.testing.assert_array_equal(curve.y, at_rest.start_records["loss"].mean(0))
 
 
@@ -197,7 +197,7 @@ def test_the_picture_begins_with_the_start(at_rest, monkeypatch, tmp_path):
     monkeypatch.setattr(picture, "_draw_numbers", lambda *_: None)
     picture.draw(tmp_path / "a.png", at_rest, SimpleNamespace(is_classifier=False), None, "", 1)
     assert (tmp_path / "a.png").stat().st_size > 20_000
-    [axes], begun = drawn, Case.of(at_rest).started([1])
+    [axes], begun = drawn, RunFacts.of(at_rest).started([1])
     pairs, loss = learning_curve(at_rest.start_records, at_rest.records, [1])
     [line], [shade] = axes.lines, axes.patches
     np.testing.assert_array_equal(line.get_xdata(), pairs)
@@ -217,15 +217,15 @@ def test_a_loss_that_falls_far_has_a_logarithmic_axis(lowest, scale):
 
 def test_what_a_start_came_to_is_the_mean_over_the_chains_asked_for():
     run = trained()
-    case, last = Case.of(run), run.start_records["loss"][:, -1]
+    case, last = RunFacts.of(run), run.start_records["loss"][:, -1]
     assert case.started().loss == pytest.approx(last.mean())
     assert case.started([1, 3]).loss == pytest.approx(last[[1, 3]].mean())
-    assert case.started().share == pytest.approx(run.standing.begun / (TINY["budget"] / CHAINS))
+    assert case.started().share == pytest.approx(run.run_state.start_pairs / (TINY["budget"] / CHAINS))
     assert f"{case.started().share:.0%} of the budget, to a loss of {last.mean():.4g}" in report(run)
 
 
 def test_the_numbers_that_are_printed_have_the_start():
-    numbers, begun = summary._numbers(trained(), [2]), Case.of(trained()).started([2])
+    numbers, begun = summary._numbers(trained(), [2]), RunFacts.of(trained()).started([2])
     assert numbers["start"] == {"pairs": begun.pairs, "share": begun.share, "loss": begun.loss}
     assert "start" not in summary._numbers(trained(start="random"))
 

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +17,11 @@ from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.acceptance import Evidence, Past, Reason
 from trajens.acceptance.moments import moments_of
 from trajens.acceptance.penalty import Plan
-from trajens.judgement import ATTENTION
 from trajens.population import Endless, keys_of
 from trajens.randomness import Key, key_of
 from trajens.report import page, seen
-from trajens.sampling.recording import total
-from trajens.storage.standing import unpacked
-from trajens.storage.stored import StoredRun
-from trajens.verdict import Case, judgements
+from trajens.run.advice import ATTENTION, RunFacts, findings
+from trajens.run.stored import StoredRun
 
 CHUNK, MAX_BATCH, EPOCHS = 16, 40, 300
 STREAM = tj.Stream(loss, 2, max_batch=MAX_BATCH)
@@ -136,15 +133,6 @@ def test_a_stop_and_a_resume_change_nothing(run, tmp_path):
     assert stored.summary()["reasons"] == run.summary()["reasons"]
 
 
-def test_a_checkpoint_that_knows_fewer_reasons_is_read(run):
-    counted = total([tj.Sampler(TARGET, run.settings).advance(run.state, 5)[1]])
-    arrays = replace(run.standing, pending=counted).packed()
-    assert arrays["pending.reasons"].shape == (4, len(Reason))
-    found = unpacked({**arrays, "pending.reasons": arrays["pending.reasons"][:, : Reason.CAPPED]}, run.state)
-    np.testing.assert_array_equal(found.pending.reasons[:, : Reason.CAPPED], counted.reasons[:, : Reason.CAPPED])
-    assert (found.pending.reasons[:, Reason.CAPPED] == 0).all()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_number_of_devices_changes_nothing(run, count):
@@ -206,7 +194,7 @@ def test_batches_end_at_the_cap_and_say_so(test, share):
     assert reasons["capped"] > share * 800
     assert (run.records["batch_size"][:, after] <= MAX_BATCH).all()
     assert run.records["data_used"][:, -1].max() <= EPOCHS * MAX_BATCH
-    found = {j.name: j for j in judgements(Case.of(run))}["Batches"]
+    found = {j.name: j for j in findings(RunFacts.of(run))}["Batches"]
     assert found.mark == ATTENTION
     assert "max_batch" in found.sentence
 
@@ -236,7 +224,7 @@ def test_data_of_a_fixed_size_have_no_cap():
     run = small_run.sample(None)
     assert "capped" not in run.records
     assert "capped" not in run.summary()["reasons"]
-    assert "Batches" not in {j.name for j in judgements(Case.of(run))}
+    assert "Batches" not in {j.name for j in findings(RunFacts.of(run))}
 
 
 def test_what_a_simulator_breaks_at_never_enters_a_path():

@@ -24,7 +24,7 @@ from tests.sweeping import assert_same, children_of, command_of, finished, kill,
 from trajens.cli import app, engines, sweep_table
 from trajens.errors import InputError
 from trajens.experiments import Experiment
-from trajens.storage.stored import StoredRun
+from trajens.run.stored import StoredRun
 from trajens.sweeps import driver
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import Lease

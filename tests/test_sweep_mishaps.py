@@ -15,8 +15,8 @@ import pytest
 import trajens as tj
 from tests.sweeping import Here, assert_same, kill, shared_programs, trained, wait_for
 from trajens.cli import app
+from trajens.run.stored import StoredRun
 from trajens.storage.checkpoint import checkpoints
-from trajens.storage.stored import StoredRun
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import BEAT
 from trajens.sweeps.task import Task

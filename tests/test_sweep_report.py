@@ -14,8 +14,7 @@ from trajens.report import SweepSeen, sweep_page
 from trajens.report.sweep.charts import SLICES, Layout
 from trajens.report.sweep.design import Design
 from trajens.report.sweep.measures import QUANTITIES, errors_said, measured
-from trajens.storage.evaluation import keep_scores
-from trajens.storage.stored import StoredRun
+from trajens.run.stored import StoredRun
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import Lease
 from trajens.sweeps.looks import looks_at
@@ -213,7 +212,7 @@ def test_the_command_writes_the_page_of_a_sweep(swept, capsys, tmp_path):
 def test_accuracy_that_is_kept_is_drawn(swept):
     stored = StoredRun(swept.run("sigma=0.1"))
     assert all("vote_accuracy" not in one.summary for one in looks_at(swept))
-    keep_scores(stored, [{"vote_accuracy": value} for value in (0.5, 0.7, 0.8, 0.8)])
+    stored.keep_evaluation([{"vote_accuracy": value} for value in (0.5, 0.7, 0.8, 0.8)])
     first, second = [one.summary for one in looks_at(swept) if one.summary]
     assert (first["vote_accuracy"], first["vote_accuracy_stderr"]) == (pytest.approx(0.6), pytest.approx(0.1))
     assert (second["vote_accuracy"], second["vote_accuracy_stderr"]) == (0.8, 0.0)

@@ -12,8 +12,8 @@ import time
 import pytest
 
 from tests.sweeping import children_of, shared_programs, wait_for
+from trajens.run.stored import StoredRun
 from trajens.storage.checkpoint import checkpoints
-from trajens.storage.stored import StoredRun
 from trajens.sweeps import lease as leases
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import Lease, holder

@@ -13,7 +13,7 @@ from tests.test_cli import call
 from trajens.datasets import Feature, Label, Reading, classes_of, learn, tables
 from trajens.errors import InputError
 from trajens.experiments import Experiment, resolve
-from trajens.storage.written import read_toml
+from trajens.storage.directory import read_toml
 
 RNG = np.random.default_rng(0)
 SMALL = ["--tau", "2", "--epochs", "20", "--records", "2", "--chains", "1", "--hidden", "4"]

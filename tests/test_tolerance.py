@@ -9,8 +9,8 @@ from tests.evidence import evidence_of, plan_of
 from trajens.acceptance.audit import Looked, acceptances, balance
 from trajens.acceptance.penalty import Plan
 from trajens.acceptance.tolerance import Level, _corrected, within_tolerance
-from trajens.sampling import auditing
-from trajens.sampling.course import ByEpochs, Passed
+from trajens.run import audits as auditing
+from trajens.run.control import FixedEpochs, RecordInfo
 
 ERRORS = 3.5
 SIZE, CHUNK, PROPOSALS = 1024, 8, 256
@@ -205,8 +205,9 @@ MARKS = np.concatenate([np.arange(25, 401, 25), [600, 800]])
 
 
 def turn_at(sampler, epoch):
-    course = ByEpochs.over(MARKS, sampler.settings.burn_in, sampler.target.schedule)
-    return course.turn(Passed(epoch, 25, 1e9, 0.0, 1e6, 1.0, 0.5, 0.0, 0), sampler.adapted)
+    told = {"pairs_used": 1e9, "start_pairs": 0.0, "pairs": 1e6, "renewals": 1.0, "loss": 0.5, "loss_error": 0.0}
+    info = RecordInfo(epoch=epoch, epochs=25, recorded=0, marks=MARKS, **told)
+    return FixedEpochs(sampler.settings.burn_in, sampler.target.schedule).update(info, sampler.control)
 
 
 def test_annealing_has_a_larger_tolerance_until_s_is_reached():
@@ -227,10 +228,11 @@ def test_annealing_has_a_larger_tolerance_until_s_is_reached():
 def test_audits_in_burn_in_are_at_an_eighth_a_quarter_a_half_and_all_of_it(monkeypatch):
     sampler = sampler_of(40.0)
     auditor, due = auditing.Auditor(sampler), []
-    monkeypatch.setattr(auditing.Auditor, "_affordable", lambda self, state, epoch, *_: due.append(epoch) or (0, 0))
+    monkeypatch.setattr(auditing.Auditor, "_affordable", lambda self, state, now, _: due.append(now.epoch) or (0, 0))
     for epoch in MARKS:
         turn = turn_at(sampler, int(epoch))
-        assert auditor.at(None, int(epoch), turn, 1e9, 0.0, True, False) == (None, None)
+        now = auditing.Occasion(int(epoch), sampler.control, 1e9, 0.0, is_first=True, is_last=False)
+        assert auditor.audit_if_due(None, now, turn) == (None, None)
     assert due == [50, 100, 200, 400, 600, 800]
 
 
@@ -238,7 +240,7 @@ def test_large_batches_do_not_keep_burn_in_from_ending_with_an_audit(monkeypatch
     monkeypatch.setattr(auditing, "largest_batch", lambda *_: 1000)
     monkeypatch.setattr(auditing, "examples_per_proposal", lambda size, batch: max(1024, 8 * batch))
     sampler = sampler_of(40.0)
-    auditor, end, chains = auditing.Auditor(sampler), sampler.adapted.burn_in, sampler.settings.chains
+    auditor, end, chains = auditing.Auditor(sampler), sampler.control.burn_in, sampler.settings.chains
     # A fiftieth of the data is less than 64 proposals on 8000 examples take; a tenth is enough, or is not.
     # After burn-in it is the end of the run that must not go without, if nothing was audited since.
     for epoch, used, proposals, is_first, is_last in (
@@ -249,7 +251,8 @@ def test_large_batches_do_not_keep_burn_in_from_ending_with_an_audit(monkeypatch
         (2 * end, 2e7, 0, True, False),
         (2 * end, 2e7, 0, False, True),
     ):
-        found, _ = auditor._affordable(None, epoch, used / chains, 0.016 * used / chains, is_first, is_last)
+        now = auditing.Occasion(epoch, sampler.control, used / chains, 0.0, is_first, is_last)
+        found, _ = auditor._affordable(None, now, 0.016 * used / chains)
         assert found * chains == proposals
 
 

@@ -10,14 +10,13 @@ import pytest
 import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
 from tests.test_cli import call
+from trajens.records import MAX_EPOCHS
+from trajens.run.advice import report
+from trajens.run.control import BURN_IN
+from trajens.run.start import SHARE_OF_EVOLUTION, _constant, first_state, scale_of
+from trajens.run.train import pairs_per_second, training_setup
 from trajens.sampling import evolution
-from trajens.sampling.adapted import MAX_EPOCHS
-from trajens.sampling.course import BURN_IN
 from trajens.sampling.devices import Sampler
-from trajens.speed import pairs_per_second
-from trajens.starts import SHARE_OF_EVOLUTION, _constant, begun_at, scale_of
-from trajens.training import prepared
-from trajens.verdict import report
 
 TAU, CHAINS, BUDGET, RECORDS = 4, 4, 4e5, 20
 DATA = tj.datasets.perceptron(noise=0.3)
@@ -77,7 +76,7 @@ def test_the_ensemble_is_near_the_least_squares():
 def test_burn_in_is_four_fifths_of_what_follows_the_start():
     run = trained()
     epochs, total = run.records["epoch"][0], run.records["data_used"].mean(0)
-    begun = run.standing.begun
+    begun = run.run_state.start_pairs
     assert begun == pytest.approx(SHARE_OF_EVOLUTION * BUDGET / CHAINS, rel=0.05)
     share = (total[epochs == run.burn_in][0] - begun) / (BUDGET / CHAINS - begun)
     assert BURN_IN <= share < BURN_IN + 4 / RECORDS
@@ -118,7 +117,7 @@ def test_burn_in_ends_where_the_loss_that_was_asked_for_is_reached():
 
 
 def test_a_random_start_costs_nothing():
-    assert trained(start="random", s=90.0).standing.begun == 0.0
+    assert trained(start="random", s=90.0).run_state.start_pairs == 0.0
 
 
 class Seen(Exception):
@@ -130,11 +129,11 @@ def first_paths(monkeypatch, start, **changes):
     seen = []
 
     def stop(*arguments):
-        seen.append(begun_at(*arguments))
+        seen.append(first_state(*arguments))
         raise Seen
 
     with monkeypatch.context() as patch:
-        patch.setattr("trajens.training.begun_at", stop)
+        patch.setattr("trajens.run.train.first_state", stop)
         with pytest.raises(Seen):
             tj.train(PERCEPTRON, start=start, **{**TINY, **changes})
     return np.asarray(seen[0].state.path), seen[0]
@@ -142,10 +141,10 @@ def first_paths(monkeypatch, start, **changes):
 
 def test_a_model_becomes_a_path_that_stays_there(monkeypatch):
     model = np.float32([0.3, -0.7])
-    paths, standing = first_paths(monkeypatch, model)
+    paths, state = first_paths(monkeypatch, model)
     np.testing.assert_array_equal(paths, np.broadcast_to(model, (CHAINS, TAU, 2)))
-    assert (standing.begun, standing.epoch, standing.adapted.burn_in) == (0.0, 0, MAX_EPOCHS)
-    assert standing.adapted.tilt > 0
+    assert (state.start_pairs, state.epoch, state.control.burn_in) == (0.0, 0, MAX_EPOCHS)
+    assert state.control.tilt > 0
 
 
 def test_paths_are_started_from_as_they_are(monkeypatch):
@@ -167,10 +166,10 @@ def test_a_run_starts_where_another_has_ended(monkeypatch, tmp_path):
 
 # As many chains as models in a path: one shape for two things.
 def test_an_evolved_start_is_one_model_per_chain_and_better_than_the_random_one(monkeypatch):
-    paths, standing = first_paths(monkeypatch, "evolution")
+    paths, state = first_paths(monkeypatch, "evolution")
     assert (paths == paths[:, :1]).all()
     assert len(np.unique(paths[:, 0, 0])) == CHAINS
-    assert 0 < standing.begun <= SHARE_OF_EVOLUTION * BUDGET / CHAINS
+    assert 0 < state.start_pairs <= SHARE_OF_EVOLUTION * BUDGET / CHAINS
     random, _ = first_paths(monkeypatch, "random")
     losses = [0.5 * ((DATA.y - p[:, 0] @ DATA.x.T) ** 2).mean(1) for p in (paths, random)]
     assert (losses[0] < losses[1]).all()
@@ -277,7 +276,7 @@ def test_a_start_that_is_damaged_is_made_again(tmp_path, monkeypatch, small_bloc
 
 def test_a_run_is_not_resumed_with_another_budget(tmp_path):
     tj.train(PERCEPTRON, out=tmp_path / "a", **TINY)
-    with pytest.raises(tj.InputError, match="begun with course ByData"):
+    with pytest.raises(tj.InputError, match="begun with controller Budget"):
         tj.train(PERCEPTRON, out=again(tmp_path / "a"), **{**TINY, "budget": 2 * BUDGET})
 
 
@@ -289,7 +288,7 @@ def test_a_trained_run_can_be_extended_with_everything_frozen():
     assert (more.s == run.s).all()
     size = more.records["move_size"]
     assert (size[:, more.records["epoch"][0] > run.burn_in] == size[:, -1:]).all()
-    np.testing.assert_array_equal(more.adapted.counts, run.adapted.counts)
+    np.testing.assert_array_equal(more.control.copies, run.control.copies)
     np.testing.assert_array_equal(more.paths, run.extend(70).extend(130).paths)
 
 
@@ -352,9 +351,9 @@ def test_a_start_that_was_stopped_on_the_command_line_is_resumed(capsys, tmp_pat
 
 
 def test_a_speed_is_measured_in_seconds(monkeypatch):
-    monkeypatch.setattr("trajens.speed._TIMED", 0.1)
-    target, settings = prepared(PERCEPTRON, TAU, BUDGET, chains=CHAINS)
-    assert 0 < pairs_per_second(target, settings) < 1e12
+    monkeypatch.setattr("trajens.run.train._TIMED_SECONDS", 0.1)
+    setup = training_setup(PERCEPTRON, tau=TAU, budget=BUDGET, settings={"chains": CHAINS})
+    assert 0 < pairs_per_second(setup) < 1e12
 
 
 @pytest.mark.slow

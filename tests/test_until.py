@@ -11,13 +11,10 @@ import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.convergence import by_s
 from trajens.convergence.asked import in_words
-from trajens.judgement import ATTENTION, OK
 from trajens.records import PROJECTIONS
-from trajens.sampling import marks
-from trajens.sampling.adapted import Adapted
-from trajens.sampling.course import ByEpochs, Passed
-from trajens.sampling.until import FURTHER, UntilConverged, left_out
-from trajens.verdict import Case, judgements
+from trajens.run.advice import ATTENTION, OK, RunFacts, findings
+from trajens.run.control import FURTHER, FixedEpochs, RecordInfo, UntilConverged, left_out
+from trajens.sampling.program import Control
 
 DATA = tj.datasets.perceptron(size=32, noise=0.3)
 TAU, SIGMA, S = 2, 0.3, 30.0
@@ -41,11 +38,9 @@ def noise(n, chains=CHAINS, s=S, epochs=EVERY, slow=0.0):
 
 
 def looked(asked, records, max_epochs, first):
-    """Marks at which a course looks, and where it ends, in a made-up run with these records."""
-    course = UntilConverged(asked, max_epochs).beside(
-        ByEpochs.over(marks.planned(first, first // 5, 10), first // 5, None)
-    )
-    planned, looks, adapted, at = list(range(EVERY, first + 1, EVERY)), [], Adapted(first // 5), 0
+    """Marks at which a controller looks, and where it ends, in a made-up run with these records."""
+    controller = UntilConverged(FixedEpochs(first // 5), asked, max_epochs)
+    planned, looks, control, at = list(range(EVERY, first + 1, EVERY)), [], Control(first // 5), 0
     while at < len(planned):
         epoch, is_last, n = planned[at], at + 1 == len(planned), at + 1
 
@@ -53,12 +48,14 @@ def looked(asked, records, max_epochs, first):
             assert is_last
             return {name: values[:, :n] for name, values in records.items()}
 
-        turn = course.turn(Passed(epoch, EVERY, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0, is_last, so_far), adapted)
+        told = {"pairs_used": 0.0, "start_pairs": 0.0, "pairs": 1.0, "renewals": 0.0, "loss": 1.0, "loss_error": 0.0}
+        info = RecordInfo(epoch=epoch, epochs=EVERY, recorded=0, marks=np.array(planned), records=so_far, **told)
+        update = controller.update(info, control)
         if is_last:
             looks.append(epoch)
-            planned += turn.marks
-        adapted, at = turn.adapted, at + 1
-    return looks, planned, adapted
+            planned += update.marks
+        control, at = update.control, at + 1
+    return looks, planned, control
 
 
 def test_looks_are_geometric_from_the_minimum_to_the_maximum():
@@ -154,9 +151,9 @@ def test_a_run_ends_at_a_look_and_says_that_it_has_converged():
     assert found["rhat"] <= 1.1
     assert found["convergence"] == in_words(run.convergence())
     assert found["burn_in"] == run.burn_in == max(96, run.epochs // 5 // EVERY * EVERY)
-    assert {one.name: one.mark for one in judgements(Case.of(run))}["Convergence"] == OK
+    assert {one.name: one.mark for one in findings(RunFacts.of(run))}["Convergence"] == OK
     # The chains are those of a run that was asked for as many epochs at once.
-    whole = tj.sample(TARGET, run.epochs, 4, 3, acceptance=tj.Metropolis(), records=run.epochs // EVERY, burn_in=96)
+    whole = sample(None, run.epochs, None, records=run.epochs // EVERY)
     np.testing.assert_array_equal(whole.paths, run.paths)
     assert whole.records["loss"].shape == run.records["loss"].shape
 
@@ -176,10 +173,10 @@ def test_stopped_and_resumed_it_is_the_same_run(tmp_path):
     assert stored.is_complete
     assert stored.burn_in == whole.burn_in
     assert stored.summary()["rhat"] == whole.summary()["rhat"]
-    assert judgements(Case.of(stored)) == judgements(Case.of(whole))
+    assert findings(RunFacts.of(stored)) == findings(RunFacts.of(whole))
     # Without a burn-in, and with more epochs, the directory knows what it was begun with.
     assert sample(asked, out=again(tmp_path / "parts"), burn_in=None).epochs == whole.epochs
-    with pytest.raises(tj.InputError, match="begun with course"):
+    with pytest.raises(tj.InputError, match="begun with controller"):
         sample(tj.Converged(), out=again(tmp_path / "parts"))
 
 
@@ -187,7 +184,7 @@ def test_a_run_that_has_not_converged_says_so_and_can_be_extended(tmp_path):
     with pytest.warns(RuntimeWarning, match=r"has not converged in its 600 epochs: .*effective draws"):
         run = sample(tj.Converged(), max_epochs=600, out=tmp_path / "r")
     assert run.epochs == 600
-    found = {one.name: one for one in judgements(Case.of(tj.StoredRun(tmp_path / "r")), "DIR")}["Convergence"]
+    found = {one.name: one for one in findings(RunFacts.of(tj.StoredRun(tmp_path / "r")), "DIR")}["Convergence"]
     assert found.mark == ATTENTION
     assert "Asked for and not reached" in found.sentence
     assert "trajens resume DIR" in found.following

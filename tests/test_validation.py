@@ -47,7 +47,7 @@ def _nothing_is_compiled():
 
 def test_valid_input_does_reach_the_sampler():
     with pytest.raises(AssertionError, match="the sampler was reached"):
-        tj.sample(TARGET, EPOCHS, CHAINS)
+        tj.sample(TARGET, EPOCHS, chains=CHAINS)
 
 
 # The target
@@ -98,7 +98,7 @@ def test_s_must_be_one_number_or_a_list(shape):
 @given(length=st.integers(1, 12).filter(lambda n: n != CHAINS))
 def test_s_must_have_one_number_per_chain(length):
     target = tj.Target(PROBLEM, TAU, 0.1, [1.0] * length)
-    _assert_refused(lambda: tj.sample(target, EPOCHS, CHAINS), shown=[f"{length} numbers", f"{CHAINS} chains"])
+    _assert_refused(lambda: tj.sample(target, EPOCHS, chains=CHAINS), shown=[f"{length} numbers", f"{CHAINS} chains"])
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_segment_must_be_shorter_than_the_path(tau, extra, is_mixed):
     if is_mixed:
         move = tj.Mixture([(1.0, tj.SingleSite()), (1.0, move)])
     target = tj.Target(PROBLEM, tau, 0.1, 20.0)
-    _assert_refused(lambda: tj.sample(target, EPOCHS, CHAINS, move=move), tau + extra, shown=[f"tau = {tau}"])
+    _assert_refused(lambda: tj.sample(target, EPOCHS, chains=CHAINS, move=move), tau + extra, shown=[f"tau = {tau}"])
 
 
 def test_a_mixture_must_not_be_empty():
@@ -216,7 +216,9 @@ def test_repeats_of_a_checkerboard_must_be_at_least_1(repeats):
 @_few
 @given(scan=st.text(max_size=12).filter(lambda v: v not in ("random", "checkerboard")) | st.none() | st.integers())
 def test_scan_must_be_a_known_name(scan):
-    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, CHAINS, scan=scan), scan, shown=["'checkerboard', 'random'"])
+    _assert_refused(
+        lambda: tj.sample(TARGET, EPOCHS, chains=CHAINS, scan=scan), scan, shown=["'checkerboard', 'random'"]
+    )
 
 
 # Acceptance tests
@@ -258,7 +260,7 @@ def test_chunk_must_be_at_least_2(test, chunk):
 @given(chunk=st.integers(max_value=1) | st.integers(SIZE + 1, 10**6) | NOT_WHOLE.filter(lambda v: v is not None))
 @pytest.mark.parametrize("test", [tj.Metropolis, tj.Barker])
 def test_chunk_of_a_full_data_test_must_be_in_2_n(test, chunk):
-    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, CHAINS, acceptance=test(chunk)), chunk)
+    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, chains=CHAINS, acceptance=test(chunk)), chunk)
 
 
 @_few
@@ -266,7 +268,7 @@ def test_chunk_of_a_full_data_test_must_be_in_2_n(test, chunk):
 @pytest.mark.parametrize("test", [tj.MinibatchBarker, tj.Penalty])
 def test_chunk_must_not_exceed_the_data(test, chunk):
     _assert_refused(
-        lambda: tj.sample(TARGET, EPOCHS, CHAINS, acceptance=test(chunk)), chunk, shown=[f"{SIZE} examples"]
+        lambda: tj.sample(TARGET, EPOCHS, chains=CHAINS, acceptance=test(chunk)), chunk, shown=[f"{SIZE} examples"]
     )
 
 
@@ -395,7 +397,9 @@ def test_the_initial_model_of_a_problem_must_be_one_model(shape):
 @given(epochs=st.integers(1, 1000), extra=st.integers(0, 1000))
 def test_burn_in_must_be_less_than_epochs(epochs, extra):
     _assert_refused(
-        lambda: tj.sample(TARGET, epochs, CHAINS, burn_in=epochs + extra), epochs + extra, shown=[f"epochs = {epochs}"]
+        lambda: tj.sample(TARGET, epochs, chains=CHAINS, burn_in=epochs + extra),
+        epochs + extra,
+        shown=[f"epochs = {epochs}"],
     )
 
 
@@ -408,13 +412,13 @@ def test_counts_must_be_whole_numbers_of_at_least_1(name, value):
 @_some
 @given(value=st.integers(max_value=-1) | NOT_WHOLE.filter(lambda v: v is not None))
 def test_burn_in_must_be_a_whole_number_of_at_least_0(value):
-    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, CHAINS, burn_in=value), value)
+    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, chains=CHAINS, burn_in=value), value)
 
 
 @_some
 @given(seed=st.integers(max_value=-1) | st.integers(2**32, 2**200) | NOT_WHOLE)
 def test_seed_must_have_32_bits(seed):
-    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, CHAINS, seed=seed), seed)
+    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, chains=CHAINS, seed=seed), seed)
 
 
 @_few
@@ -422,7 +426,7 @@ def test_seed_must_have_32_bits(seed):
 def test_initial_must_be_a_model_a_path_or_paths(shape):
     if shape in {(2,), (TAU, 2), (CHAINS, TAU, 2)}:
         return
-    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, CHAINS, initial=np.zeros(shape)), shape)
+    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, chains=CHAINS, initial=np.zeros(shape)), shape)
 
 
 @_few
@@ -434,20 +438,20 @@ def test_initial_must_be_a_model_a_path_or_paths(shape):
 def test_initial_must_be_finite(shape, count, bad):
     initial = np.zeros(shape)
     initial.flat[:count] = bad
-    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, CHAINS, initial=initial), shown=[f"got {count} NaN"])
+    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, chains=CHAINS, initial=initial), shown=[f"got {count} NaN"])
 
 
 @pytest.mark.parametrize("initial", ["zeros", {}, [[0.0], [0.0, 1.0]]])
 def test_initial_must_be_numbers(initial):
-    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, CHAINS, initial=initial), shown=[type(initial).__name__])
+    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, chains=CHAINS, initial=initial), shown=[type(initial).__name__])
 
 
 @_few
 @given(given_=st.text(max_size=5) | st.floats() | st.just(tj.SingleSite) | st.just(tj.Penalty))
 def test_move_test_and_target_must_be_what_they_are_called(given_):
-    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, CHAINS, move=given_), given_)
-    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, CHAINS, acceptance=given_), given_)
-    _assert_refused(lambda: tj.sample(given_, EPOCHS, CHAINS), shown=[type(given_).__name__])
+    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, chains=CHAINS, move=given_), given_)
+    _assert_refused(lambda: tj.sample(TARGET, EPOCHS, chains=CHAINS, acceptance=given_), given_)
+    _assert_refused(lambda: tj.sample(given_, EPOCHS, chains=CHAINS), shown=[type(given_).__name__])
 
 
 # What should be refused and is not, or not well

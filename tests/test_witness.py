@@ -8,8 +8,8 @@ import pytest
 import trajens as tj
 from tests.test_cli import call
 from trajens.errors import InputError
+from trajens.run.identity import _inputs
 from trajens.storage import checkpoint
-from trajens.storage.witness import _inputs
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 4)).astype(np.float32)

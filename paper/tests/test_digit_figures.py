@@ -15,7 +15,7 @@ from tests.test_cli import call
 import trajens as tj
 from test_figures import drawn_again
 from trajens.experiments import Experiment, resolve
-from trajens.storage.written import read_toml
+from trajens.storage.directory import read_toml
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.state import Outcome, State, keep_outcome
 from trajens_paper import FIGURES, digits, figure_drift

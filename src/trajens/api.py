@@ -9,17 +9,17 @@ from trajens.losses import PairLoss
 from trajens.moves import CentreOfMass, Mixture, Move, Segment, SingleSite
 from trajens.problem import Problem
 from trajens.progress import Progress
-from trajens.run import Run, sample
-from trajens.sampling.auditing import Audit, audit
+from trajens.run.audits import Audit, audit
+from trajens.run.run import Run, sample
+from trajens.run.stored import StoredRun
+from trajens.run.train import train
 from trajens.sampling.devices import Sampler
 from trajens.sampling.ladder import Exchange
 from trajens.sampling.settings import Settings
 from trajens.scan import Checkerboard, RandomScan, Scan
 from trajens.storage.directory import RunDirectory
-from trajens.storage.stored import StoredRun
 from trajens.stream import Stream
 from trajens.target import Target
-from trajens.training import train
 
 __all__ = [
     "AcceptanceTest",

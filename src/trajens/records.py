@@ -9,6 +9,9 @@ import numpy as np
 
 Records = dict[str, np.ndarray]
 
+MAX_EPOCHS = 2**31 - 1
+"""Epochs of a run at most: they are counted in 32 bits."""
+
 STEPS = ("steps_used", "steps_measured", "steps_audited")
 """Columns of losses that count their steps: of both models in all decisions, to measure the loss, and to audit."""
 

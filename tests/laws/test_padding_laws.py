@@ -57,6 +57,6 @@ def test_minibatches_of_padded_data_with_learnt_scores_have_its_loss():
     assert found["loss_stderr"] < 0.01 * EXACT.excess
     assert abs(found["loss"] - EXACT.loss) < STATED * EXACT.excess + SIGMAS * found["loss_stderr"]
     # Examples without a loss are hardly ever drawn.
-    counts = run.adapted.counts
+    counts = run.control.copies
     assert (counts[50:] == 1).all()
     assert counts[:50].mean() > 4

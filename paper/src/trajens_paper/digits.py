@@ -23,7 +23,6 @@ from trajens.errors import require
 from trajens.experiments import Config, Experiment, resolve
 from trajens.files import storage_errors, write_atomically
 from trajens.records import Records, mean_and_error
-from trajens.storage.evaluation import keep_scores, kept_scores
 from trajens_paper.frame import RESULTS, Show
 
 _SIDE = 7
@@ -86,7 +85,7 @@ class Group(NamedTuple):
 def found_results(name: str) -> Path | None:
     """The folder of a run below paper/results/mnist of the current folder, if there is one."""
     folder = Path.cwd() / RESULTS / "mnist" / name
-    return folder if tj.StoredRun(folder).is_begun else None
+    return folder if tj.StoredRun(folder).files.is_begun else None
 
 
 def require_gpu() -> None:
@@ -125,11 +124,11 @@ def groups(folder: Path, scores_of_chains: Sequence[dict[str, Any]] = ()) -> lis
 def evaluated(folder: Path, setup: Setup) -> list[dict[str, Any]]:
     """Scores of every chain's last path on the test set, computed once and kept beside it."""
     stored = tj.StoredRun(folder)
-    found = kept_scores(stored)
+    found = stored.evaluation
     if found is None:
         model, (x, y) = model_of(stored), test_data(setup)
         found = [Ensemble(model, path).evaluate(x, y) for path in stored.paths]
-        keep_scores(stored, found)
+        stored.keep_evaluation(found)
     return found
 
 

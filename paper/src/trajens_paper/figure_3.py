@@ -21,7 +21,7 @@ from trajens.ensemble import Ensemble, vote
 from trajens.errors import require
 from trajens.plots import style
 from trajens.progress import SeveralRuns
-from trajens.storage.written import parsed
+from trajens.storage.directory import parse_toml
 from trajens.sweeps.driver import Swept
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.plan import Plan, Planned
@@ -140,7 +140,7 @@ def _planned(job: Job[Scale], tau: int) -> Planned:
 
 def _is_complete(swept: SweepDirectory, planned: Planned) -> bool:
     """Whether a sweep has done this very run."""
-    is_same = swept.is_begun and swept.options().get(planned.name) == parsed(planned.config.to_toml())
+    is_same = swept.is_begun and swept.options().get(planned.name) == parse_toml(planned.config.to_toml())
     return is_same and tj.StoredRun(swept.run(planned.name)).is_complete
 
 

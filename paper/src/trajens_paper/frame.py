@@ -16,7 +16,7 @@ from trajens.errors import choice, integer, require
 from trajens.files import storage_errors, write_atomically
 from trajens.plots.style import require_matplotlib
 from trajens.progress import Progress
-from trajens.run import Run, sample
+from trajens.run.run import Run, sample
 from trajens.storage.directory import RunDirectory
 from trajens.sweeps.driver import Swept
 from trajens.sweeps.plan import Plan

@@ -163,6 +163,9 @@ class AcceptanceTest(ABC):
     num_stages = 1
     """The most stages a decision has."""
 
+    tolerance: float | None = None
+    """The error of s that plans keep; None for a test that keeps none."""
+
     @abstractmethod
     def chunk_size(self, size: int) -> int:
         """Examples taken at a time where a decision reads `size` at most; refuses what does not fit."""
@@ -197,6 +200,10 @@ class AcceptanceTest(ABC):
         if evidence.limit is not None:
             reason = jnp.where(verdict.is_decided, reason, Reason.CAPPED).astype(jnp.int32)
         return verdict._replace(is_decided=is_decided, is_passed=is_passed, reason=reason)
+
+    def while_rising(self, memory: Any) -> Any:
+        """What the test remembers while s still rises, before any audit; default what it remembers anyway."""
+        return memory
 
     def judge(self, state: Any, evidence: Evidence) -> Judgement | None:
         """`decide` before the draw, for a test whose draw can be averaged over; audits are less noisy with it."""

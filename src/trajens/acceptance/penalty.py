@@ -230,6 +230,10 @@ class Penalty(AcceptanceTest):
         part = jnp.where(is_second, 1 - state.first, jnp.where(is_at_once, 1.0, state.first))
         return part, is_second | is_at_once
 
+    def while_rising(self, memory: Any) -> Any:
+        """As much noise as moves furthest; audits will tell what is within the tolerance."""
+        return memory._replace(rho=np.full_like(memory.rho, self.rho)) if memory else memory
+
     def most_examples(self, state: Any, s: jax.Array, size: int | float) -> Any:
         if not self.plan:
             return super().most_examples(state, s, size)

@@ -14,9 +14,9 @@ from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import finite, whole
 from trajens.errors import integer, require
 from trajens.experiments import Experiment
-from trajens.sampling.auditing import PROPOSALS
-from trajens.sampling.auditing import audit as audit_of
-from trajens.storage.stored import StoredRun
+from trajens.run.audits import PROPOSALS
+from trajens.run.audits import audit as audit_of
+from trajens.run.stored import StoredRun
 
 
 def audit(

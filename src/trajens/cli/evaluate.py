@@ -20,7 +20,7 @@ from trajens.experiments.acting import acting, is_on_episodes
 from trajens.experiments.kinds import as_number
 from trajens.experiments.tried import inputs, labelled, trained, tried
 from trajens.rl.scores import EPISODES
-from trajens.storage.stored import StoredRun
+from trajens.run.stored import StoredRun
 
 Rows = Iterator[tuple[str, str]]
 

@@ -15,7 +15,7 @@ from trajens.errors import InputError, number, require
 from trajens.experiments.kinds import as_number
 from trajens.files import write_with_folder
 from trajens.report import NAME, Seen, page, seen, sweep_page, sweep_seen
-from trajens.storage.stored import StoredRun
+from trajens.run.stored import StoredRun
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import holder
 from trajens.sweeps.looks import Look
@@ -123,8 +123,8 @@ def _watch(directories: list[Path], file: Path, data: Path | None, chain: str, p
             now = [_epoch(directory) for directory in directories]
             if now != before:
                 several = [seen(directory, data, chain) for directory in directories]
-                before = [one.case.epochs for one in several]
-                is_over = all(one.case.is_complete for one in several)
+                before = [one.facts.epochs for one in several]
+                is_over = all(one.facts.is_complete for one in several)
                 _write(file, several, None if is_over else pause)
                 if is_over:
                     return

@@ -17,8 +17,8 @@ from trajens.experiments.episodes import EpisodesData
 from trajens.experiments.kinds import grouped, tilts
 from trajens.experiments.options import EVEN
 from trajens.rl.problem import episodes_of
-from trajens.run import Run
-from trajens.verdict import Case, audited_error
+from trajens.run.advice import RunFacts, audited_error
+from trajens.run.run import Run
 
 _LARGEST_EXACT_TAU = 1024
 """The exact solution is a dense matrix of side tau D; longer paths go without it."""
@@ -37,7 +37,7 @@ def summary(run: Run, experiment: Experiment) -> dict[str, Any]:
 
 def _numbers(run: Run, chains: Any = None) -> dict[str, Any]:
     """The summary of all chains or those in `chains`, with that of their start where there was one."""
-    begun = Case.of(run).started(chains)
+    begun = RunFacts.of(run).started(chains)
     return {**run.summary(chains), **({} if begun is None else {"start": begun._asdict()})}
 
 

@@ -20,9 +20,9 @@ from trajens.cli.summary import summary, table
 from trajens.errors import Stopped, integer
 from trajens.exit_codes import INTERRUPTED, STOPPED
 from trajens.experiments import Experiment, resolve
-from trajens.storage.stored import StoredRun
-from trajens.storage.written import read_toml
-from trajens.verdict import advice
+from trajens.run.advice import advice
+from trajens.run.stored import StoredRun
+from trajens.storage.directory import RunFiles, read_toml
 
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 
@@ -88,7 +88,7 @@ def resume(
 ) -> None:
     """Go on with a run, bit for bit as if it had never been interrupted."""
     use_all_cores()
-    stored = StoredRun(directory, falls_back=True)
+    stored = StoredRun.of(RunFiles(directory, falls_back=True))
     experiment = Experiment.load(stored)
     more = integer("epochs", whole("epochs", epochs), 0, "give the number of epochs to add")
     asked = experiment.config.epochs

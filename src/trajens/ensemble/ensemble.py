@@ -28,9 +28,9 @@ from trajens.errors import integer, require
 from trajens.models import described
 from trajens.models.base import Model
 from trajens.precision import numbers
-from trajens.run import Run
-from trajens.storage.stored import StoredRun
-from trajens.storage.witness import require_same_network, witness_of
+from trajens.run.identity import fingerprint_network, require_same_network
+from trajens.run.run import Run
+from trajens.run.stored import StoredRun
 
 
 class Ensemble:
@@ -95,7 +95,7 @@ class Ensemble:
             In place of a model, for a problem of pytrees: ``apply(params, x) -> (m, outputs)``, see `from_apply`.
         """
         problem = run.target.problem
-        path, witness = _joined(run.paths, chain), witness_of(problem)
+        path, witness = _joined(run.paths, chain), fingerprint_network(problem)
         if apply is not None:
             require(
                 model is None, "model and apply must not both be given: each says what the model is; leave one out."

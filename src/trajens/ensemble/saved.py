@@ -18,8 +18,8 @@ from trajens.ensemble.predictor import Predictor, parameters_of
 from trajens.errors import InputError, require
 from trajens.files import storage_errors
 from trajens.models import Model, described
+from trajens.run.identity import NetworkFingerprint, require_same_network
 from trajens.storage.checkpoint import Arrays, load, write
-from trajens.storage.witness import Witness, require_same_network
 from trajens.version import __version__
 
 _FORMAT, _VERSION = "trajens.ensemble", 1
@@ -54,7 +54,7 @@ def write_ensemble(file: Path, saved: Saved, overwrite: bool) -> None:
         "reading": np.array("" if saved.reading is None else saved.reading.to_json()),
     }
     if isinstance(model, Model):
-        arrays |= Witness(model, model.input_shape, 1.0).arrays(saved.path[None])
+        arrays |= NetworkFingerprint(model, model.input_shape, 1.0).arrays(saved.path[None])
     with storage_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
     write(file, arrays)

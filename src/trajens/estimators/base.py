@@ -25,10 +25,10 @@ from trajens.estimators.padding import common_size
 from trajens.experiments.options import HIDDEN
 from trajens.models import ACTIVATION, mlp
 from trajens.problem import Problem
-from trajens.run import Run
-from trajens.starts import EVOLUTION
+from trajens.run.run import Run
+from trajens.run.start import EVOLUTION
+from trajens.run.train import TAU, train, usual_chunk
 from trajens.target import path_length
-from trajens.training import TAU, train, usual_chunk
 
 FEW = 1024
 """Examples up to which decisions are made on all of them: a minibatch would have to be nearly as large, and there is
@@ -119,9 +119,9 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
     def _run(self, problem: Problem, s: float, budget: float, start: Any, seed: int) -> Run:
         return train(
             problem,
-            self.tau,
-            budget,
-            s,
+            tau=self.tau,
+            budget=budget,
+            s=s,
             start=start,
             chains=self.chains,
             sigma=self.sigma,

@@ -14,7 +14,7 @@ from trajens.errors import choice, require
 from trajens.estimators.base import LIKELIHOODS, Trainable, TrajectoryEnsemble
 from trajens.estimators.padding import padded
 from trajens.problem import Problem
-from trajens.run import Run
+from trajens.run.run import Run
 
 DECISIONS = ("mean", "vote")
 

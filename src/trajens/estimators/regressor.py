@@ -26,7 +26,7 @@ from trajens.errors import require
 from trajens.estimators.base import LIKELIHOODS, Trainable, TrajectoryEnsemble
 from trajens.estimators.padding import padded
 from trajens.problem import Problem
-from trajens.run import Run
+from trajens.run.run import Run
 
 SHARES = (0.5, 0.125, 0.125, 0.25)
 """Of the budget, for every round: the first has the start, the last all data."""

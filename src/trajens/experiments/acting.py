@@ -14,7 +14,7 @@ from trajens.experiments.experiment import Experiment
 from trajens.rl.named import is_environment
 from trajens.rl.problem import Episodes, episodes_of
 from trajens.rl.scores import EPISODES, Score, scores
-from trajens.storage.stored import StoredRun
+from trajens.run.stored import StoredRun
 
 WORDS = {
     "single": "single models, mean",

@@ -25,19 +25,17 @@ from trajens.moves import Proposer
 from trajens.moves.base import usual_fraction
 from trajens.problem import Problem
 from trajens.progress import Progress
+from trajens.records import MAX_EPOCHS
 from trajens.rl.named import is_environment
-from trajens.run import Run, restored, sample
-from trajens.sampling import marks
-from trajens.sampling.adapted import MAX_EPOCHS
-from trajens.sampling.settings import BY_LOSSES, Settings
-from trajens.sampling.until import course_until
+from trajens.run.control import Controller, FixedEpochs, controller_until, count_marks
+from trajens.run.run import Run, restore, sample
+from trajens.run.start import BUDGET, RANDOM
+from trajens.run.stored import StoredRun
+from trajens.run.train import TrainingSetup, pairs_per_second, train_as_set_up, training_setup, usual_chunk
+from trajens.sampling.settings import BY_LOSSES, Settings, settings_of
 from trajens.scan import Checkerboard, Scan, scan_named
-from trajens.speed import pairs_per_second
-from trajens.starts import BUDGET, RANDOM
 from trajens.storage.directory import RunDirectory
-from trajens.storage.stored import StoredRun
 from trajens.target import Target
-from trajens.training import prepared, train_prepared, usual_chunk
 
 
 class Experiment:
@@ -122,13 +120,21 @@ class Experiment:
         return self.config.epochs is None
 
     @cached_property
-    def _prepared(self) -> tuple[Target, Settings]:
-        """What is trained on a budget."""
+    def _training(self) -> TrainingSetup:
+        """What is trained on a budget, and how."""
         config = self.config
         budget = BUDGET if config.budget is None else config.budget
         s = None if config.s is None else self._s_of(tilts(config.s)[0])
-        own = {"sigma": config.sigma, "prior": self._prior, "records": config.records}
-        return prepared(self.problem, config.tau, budget, s, config.until_loss, **own, **self._settings)
+        own: dict[str, Any] = {"sigma": config.sigma, "prior": self._prior, "records": config.records}
+        own |= {"tau": config.tau, "budget": budget, "s": s, "loss": config.until_loss}
+        return training_setup(self.problem, **own, settings=self._settings)
+
+    def _fixed(self, burn_in: int | None, is_resumed: bool = False) -> tuple[Target, Settings, Controller]:
+        """What is sampled for fixed epochs, or until it has converged, and how."""
+        config, settings = self.config, settings_of({**self._settings, "burn_in": burn_in}).checked(self.target)
+        fewest = 1 if is_resumed else integer("epochs", config.epochs, 1, "one epoch is one proposal", MAX_EPOCHS)
+        fixed = FixedEpochs(settings.burn_in, self.target.schedule)
+        return self.target, settings, controller_until(fixed, config.until, config.max_epochs, fewest)
 
     def _s_of(self, values: list[float]) -> Any:
         """One number, or one for every chain."""
@@ -142,7 +148,7 @@ class Experiment:
     def target(self) -> Target:
         """The tilted law of paths."""
         if self.is_by_data:
-            return self._prepared[0]
+            return self._training.target
         config = self.config
         values, annealing = tilts(config.s)
         s = self._s_of(values)
@@ -234,10 +240,10 @@ class Experiment:
         config = self.config
         directory = None if out is None else RunDirectory(out, resume, config.checkpoint_seconds, self._written)
         # A run that was begun has no need of what it started from.
-        is_begun = directory is not None and resume and directory.stored.has_checkpoint
+        is_begun = directory is not None and resume and directory.files.has_checkpoint
         if self.is_by_data:
             start = RANDOM if is_begun else config.start
-            run = train_prepared(*self._prepared, start, progress=progress, out=directory, stop=stop)
+            run = train_as_set_up(self._training, start, progress=progress, out=directory, stop=stop)
             return run.extend(epochs, progress=progress, stop=stop) if epochs and run.is_complete else run
         epochs = config.epochs if epochs is None else epochs
         assert epochs is not None
@@ -260,25 +266,18 @@ class Experiment:
         """Refuse, with the sentence of a run, what one would refuse before it compiles anything."""
         config, _ = self.config, self.initial
         if self.is_by_data:
-            _ = self._prepared
+            _ = self._training
         else:
-            assert config.burn_in is not None
-            settings = Settings(burn_in=config.burn_in, **self._settings).checked(self.target)
-            epochs = integer("epochs", config.epochs, 1, "one epoch is one proposal", MAX_EPOCHS)
-            course_until(config.until, config.max_epochs, epochs)
-            marks.count(epochs, settings.burn_in, integer("records", config.records, 1, "try 200"))
+            target, settings, controller = self._fixed(config.burn_in)
+            controller.check(target.s_of_chains(settings.chains))
+            assert config.epochs is not None
+            count_marks(config.epochs, settings.burn_in, integer("records", config.records, 1, "try 200"))
 
     def restored(self, out: str | Path) -> Run:
         """The run in a directory as it stands; nothing is changed there."""
-        directory, config = RunDirectory(out, True), self.config
-        if self.is_by_data:
-            run = restored(*self._prepared, directory)
-        else:
-            course = course_until(config.until, config.max_epochs, config.epochs or 1, is_resumed=True)
-            settings = Settings(burn_in=directory.stored.asked_burn_in, course=course, **self._settings).checked(
-                self.target
-            )
-            run = restored(self.target, settings, directory)
+        directory = RunDirectory(out, True)
+        asked = StoredRun.of(directory.files)
+        run = restore(*(self._training if self.is_by_data else self._fixed(asked.asked_burn_in, True)), directory)
         if run is None:
             raise InputError(f"'{out}' must hold a checkpoint, got none; is it the directory of a run?")
         return run
@@ -311,9 +310,9 @@ class Experiment:
     def with_budget_for(self, minutes: float) -> tuple[Experiment, float]:
         """The same on a budget for about so many minutes on this machine, and the pairs of losses it does a second."""
         minutes = number("minutes", minutes, "try 2", above=0.0)
-        speed = pairs_per_second(*self._prepared, self.config.start)
+        speed = pairs_per_second(self._training, self.config.start)
         budget = float(f"{60 * minutes * speed:.2g}")
-        return Experiment(replace(self.config, minutes=None, budget=budget)), speed
+        return Experiment(replace(self.config, minutes=None, budget=budget), others=(self,)), speed
 
     @property
     def _written(self) -> str:

@@ -24,13 +24,13 @@ from trajens.models.conv import KERNEL, POOL
 from trajens.moves import SingleSite
 from trajens.moves.base import FEW_PARAMETERS, FRACTION_OF_MANY
 from trajens.rl.problem import MAX_EPISODES
-from trajens.sampling.marks import RECORDS
+from trajens.run.control import RECORDS
+from trajens.run.start import BUDGET, EVOLUTION, RANDOM
+from trajens.run.train import RECORDS as RECORDS_BY_DATA
+from trajens.run.train import STEPS_OF_SIGMA, TAU
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.scan import SCANS, Checkerboard
-from trajens.starts import BUDGET, EVOLUTION, RANDOM
 from trajens.storage.directory import CHECKPOINT_SECONDS
-from trajens.training import RECORDS as RECORDS_BY_DATA
-from trajens.training import STEPS_OF_SIGMA, TAU
 
 PROBLEMS = ("perceptron", "mnist")
 ACCEPTANCE_TESTS = ("penalty", "minibatch-barker", "paper", "barker", "metropolis")

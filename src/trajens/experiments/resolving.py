@@ -27,11 +27,11 @@ from trajens.losses import OF_CLASSES
 from trajens.models.base import PRIOR
 from trajens.models.conv import KERNEL, POOL
 from trajens.rl.named import is_environment
-from trajens.sampling.marks import RECORDS
+from trajens.run.control import RECORDS
+from trajens.run.start import BUDGET, EVOLUTION, RANDOM
+from trajens.run.train import RECORDS as RECORDS_BY_DATA
+from trajens.run.train import usual_sigma
 from trajens.sampling.settings import Settings, default_burn_in
-from trajens.starts import BUDGET, EVOLUTION, RANDOM
-from trajens.training import RECORDS as RECORDS_BY_DATA
-from trajens.training import usual_sigma
 
 _OF_CONV = ("channels", "kernel", "pooling")
 

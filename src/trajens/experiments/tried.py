@@ -12,7 +12,7 @@ from trajens.ensemble import Ensemble
 from trajens.errors import require
 from trajens.experiments.experiment import Experiment
 from trajens.rl.named import is_environment
-from trajens.storage.stored import StoredRun
+from trajens.run.stored import StoredRun
 
 
 class Tried(NamedTuple):

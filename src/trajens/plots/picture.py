@@ -26,8 +26,8 @@ from trajens.report.learning import PAIRS, is_steep
 from trajens.report.numerals import whole_percent
 from trajens.report.settings import loss_unit
 from trajens.rl.scores import Score
-from trajens.storage.stored import StoredRun
-from trajens.verdict import Case
+from trajens.run.advice import RunFacts
+from trajens.run.stored import StoredRun
 
 _DIGITS = (3, 6)
 _POINTS = 200
@@ -60,7 +60,7 @@ def draw(file: Path, run: StoredRun, ensemble: Ensemble, data: Labelled, name: s
 
     def drawn(panels: Any) -> None:
         (left, right), (low_left, low_right) = panels
-        begun = Case.of(run).started(chosen)
+        begun = RunFacts.of(run).started(chosen)
         if begun is None:
             _draw_loss(left, curves, loss_unit(run))
         else:

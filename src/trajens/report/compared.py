@@ -33,7 +33,7 @@ def comparison(several: Sequence[Seen]) -> Markup:
 
 
 def _verdicts(several: Sequence[Seen], names: list[str]) -> Markup:
-    of_each = [{judgement.name: judgement for judgement in seen.judgements} for seen in several]
+    of_each = [{finding.name: finding for finding in seen.findings} for seen in several]
     rows = []
     for name in dict.fromkeys(name for found in of_each for name in found):
         cells = [
@@ -62,7 +62,7 @@ def _scores(several: Sequence[Seen], names: list[str]) -> Markup:
 
 
 def _differences(several: Sequence[Seen], names: list[str]) -> Markup:
-    of_each = [settings(seen.stored, seen.case) for seen in several]
+    of_each = [settings(seen.stored, seen.facts) for seen in several]
     rows = []
     for name in dict.fromkeys(name for found in of_each for name in found):
         values = [found.get(name, "") for found in of_each]
@@ -72,7 +72,7 @@ def _differences(several: Sequence[Seen], names: list[str]) -> Markup:
 
 
 def _curves(several: Sequence[Seen]) -> list[Markup]:
-    begun = [seen for seen in several if seen.case.records]
+    begun = [seen for seen in several if seen.facts.records]
     if not begun:
         return [left_out("loss", "Loss", "None of the runs has a record yet.")]
     found = []
@@ -94,6 +94,6 @@ def _curves(several: Sequence[Seen]) -> list[Markup]:
 
 
 def _mean(seen: Seen, name: str, look: int) -> Series:
-    records = seen.case.records
+    records = seen.facts.records
     values = records[name].astype(float)
     return Series(seen.name, records["epoch"][0].astype(float), np.asarray(values.mean(0)), look=look)

@@ -11,7 +11,7 @@ from trajens.report import numerals
 from trajens.report.chart import Chart, Series
 from trajens.report.html import Markup, left_out, panel
 from trajens.report.scales import is_logarithmic
-from trajens.verdict import Case
+from trajens.run.advice import RunFacts
 
 EPOCH = "epoch (proposals per chain)"
 LINES = 6
@@ -54,9 +54,9 @@ def curves(records: Records, name: str, groups: list[Group]) -> list[Series]:
     return found
 
 
-def panels(case: Case, examples: int | None, loss_unit: str) -> list[Markup]:
+def panels(facts: RunFacts, examples: int | None, loss_unit: str) -> list[Markup]:
     """Everything that records show; a sentence in its place where there is none."""
-    records = case.records
+    records = facts.records
     if not records:
         return [left_out("loss", "Loss", "The run has no record yet.")]
     groups = grouped(records)
@@ -64,20 +64,20 @@ def panels(case: Case, examples: int | None, loss_unit: str) -> list[Markup]:
         panel(
             "loss",
             "Loss per model",
-            over_epochs(case, "Loss per model", f"loss ({loss_unit})", curves(records, "loss", groups)),
+            over_epochs(facts, "Loss per model", f"loss ({loss_unit})", curves(records, "loss", groups)),
             "Measured on fresh examples, or on all. Look for a level that it keeps after burn-in, alike in all chains; "
             "bands are standard errors.",
         ),
         panel(
             "acceptance",
             "Acceptance",
-            over_epochs(case, "Acceptance", "accepted", curves(records, "acceptance", groups), is_share=True),
+            over_epochs(facts, "Acceptance", "accepted", curves(records, "acceptance", groups), is_share=True),
             "Share of proposals accepted since the record before. Look for something between a tenth and nine tenths.",
         ),
         panel(
             "batch",
             "Batch size",
-            over_epochs(case, "Batch size", "examples per decision", curves(records, "batch_size", groups)),
+            over_epochs(facts, "Batch size", "examples per decision", curves(records, "batch_size", groups)),
             "Mean number of examples that a decision took"
             + ("." if examples is None else f", of {examples:,}.")
             + (
@@ -89,27 +89,29 @@ def panels(case: Case, examples: int | None, loss_unit: str) -> list[Markup]:
         panel(
             "tilt",
             "Tilt s",
-            over_epochs(case, "Tilt s", "s (per unit of mean loss)", curves(records, "s", groups)),
+            over_epochs(facts, "Tilt s", "s (per unit of mean loss)", curves(records, "s", groups)),
             "How strongly low losses are preferred. Look for a constant after burn-in, where averages are made.",
         ),
-        _audits(case),
+        _audits(facts),
         panel(
             "weights",
             "Size of the weights",
-            over_epochs(case, "Size of the weights", "root mean square", curves(records, "weight_rms", groups)),
+            over_epochs(facts, "Size of the weights", "root mean square", curves(records, "weight_rms", groups)),
             "Of all parameters of the path, in the units of the model. Look for no drift after burn-in: weights that "
             "grow and grow have no equilibrium.",
         ),
     ]
 
 
-def over_epochs(case: Case | None, title: str, y_label: str, series: list[Series], is_share: bool = False) -> Markup:
+def over_epochs(
+    facts: RunFacts | None, title: str, y_label: str, series: list[Series], is_share: bool = False
+) -> Markup:
     """A chart against epochs, with burn-in shaded."""
     values = np.concatenate([one.y for one in series])
     shade = None
     last = max(float(one.x[-1]) for one in series)
-    if case is not None and case.burn_in > 0:
-        shade = (0.0, min(float(case.burn_in), last), "burn-in")
+    if facts is not None and facts.burn_in > 0:
+        shade = (0.0, min(float(facts.burn_in), last), "burn-in")
     return Chart(
         title,
         EPOCH,
@@ -124,13 +126,13 @@ def over_epochs(case: Case | None, title: str, y_label: str, series: list[Series
     ).svg()
 
 
-def audited(case: Case) -> Series | None:
+def audited(facts: RunFacts) -> Series | None:
     """The audited error of s at every record that has one, all chains together; None where there is none."""
-    records = case.records
+    records = facts.records
     if not {"tilt_error", "tilt_weight"} <= set(records):
         return None
     weight = np.where(np.isfinite(records["tilt_error"]), records["tilt_weight"], 0.0)
-    after = records["epoch"][0] > case.burn_in
+    after = records["epoch"][0] > facts.burn_in
     has = weight.sum(0) > 0
     # In burn-in batches are still planned, and errors of another size would hide the tolerance.
     has = has & after if (has & after).any() else has
@@ -146,26 +148,28 @@ def audited(case: Case) -> Series | None:
     )
 
 
-def _audits(case: Case) -> Markup:
+def _audits(facts: RunFacts) -> Markup:
     name, title = "audit", "Audited error of s"
-    if case.is_exact:
+    if facts.is_exact:
         return left_out(name, title, "Every decision was made on all data: there is no error to audit.")
-    found = audited(case)
+    found = audited(facts)
     if found is None:
         return left_out(name, title, "The run was too short for an audit, so the error of s is not known.")
-    tolerance = case.tolerance
+    tolerance = facts.tolerance
     band = None if tolerance is None else (-tolerance, tolerance, f"tolerance, ± {100 * tolerance:g} %")
     chart = Chart(
         title,
         EPOCH,
         "error of s",
         [found],
-        x_range=(0.0, float(case.records["epoch"][0, -1])),
+        x_range=(0.0, float(facts.records["epoch"][0, -1])),
         y_shown=numerals.short_percent,
         y_told=numerals.percent,
         holds=(0.0,) if tolerance is None else (-_ROOM * tolerance, _ROOM * tolerance),
         band=band,
-        shade=(0.0, min(float(case.burn_in), float(case.records["epoch"][0, -1])), "burn-in") if case.burn_in else None,
+        shade=(0.0, min(float(facts.burn_in), float(facts.records["epoch"][0, -1])), "burn-in")
+        if facts.burn_in
+        else None,
     )
     caption = "Small batches make the run sample s (1 + error). Look for points that scatter about 0, "
     return panel(name, title, chart.svg(), caption + ("inside the band." if band else "closer than matters to you."))

@@ -10,7 +10,7 @@ from trajens.report.chart import Chart, Series
 from trajens.report.history import Group, grouped
 from trajens.report.html import Markup, panel
 from trajens.report.scales import is_logarithmic
-from trajens.verdict import Case
+from trajens.run.advice import RunFacts
 
 PAIRS = "pairs of losses evaluated (per chain)"
 _STEEP = 4.0
@@ -22,12 +22,12 @@ def is_steep(loss: np.ndarray) -> bool:
     return is_logarithmic(loss, _STEEP)
 
 
-def panels(case: Case, loss_unit: str) -> list[Markup]:
+def panels(facts: RunFacts, loss_unit: str) -> list[Markup]:
     """One chart with the start shaded; none where there was no start, or nothing was written down of it."""
-    begun = case.started()
+    begun = facts.started()
     if begun is None:
         return []
-    share, series = numerals.whole_percent(begun.share), curves(case)
+    share, series = numerals.whole_percent(begun.share), curves(facts)
     chart = Chart(
         "Learning",
         PAIRS,
@@ -45,12 +45,12 @@ def panels(case: Case, loss_unit: str) -> list[Markup]:
     return [panel("learning", "Learning: the start, then the path", chart.svg(), caption)]
 
 
-def curves(case: Case) -> list[Series]:
+def curves(facts: RunFacts) -> list[Series]:
     """One curve of every chain, or of all together where they are many."""
     groups = (
-        grouped(case.records) if case.records else [Group("mean of all chains", np.arange(len(case.start["loss"])))]
+        grouped(facts.records) if facts.records else [Group("mean of all chains", np.arange(len(facts.start["loss"])))]
     )
     return [
-        Series(group.label, *learning_curve(case.start, case.records, group.chains), look=k)
+        Series(group.label, *learning_curve(facts.start, facts.records, group.chains), look=k)
         for k, group in enumerate(groups)
     ]

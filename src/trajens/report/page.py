@@ -15,8 +15,8 @@ from trajens.report.scores import scores_of
 from trajens.report.seen import Seen
 from trajens.report.settings import listed, loss_unit
 from trajens.report.verdicts import headline, verdicts
-from trajens.storage.stored import summary_of
-from trajens.verdict import audited_error
+from trajens.run.advice import audited_error
+from trajens.run.stored import summary_of
 
 
 def page(several: Sequence[Seen], renewed_every: float | None = None) -> str:
@@ -31,21 +31,21 @@ def page(several: Sequence[Seen], renewed_every: float | None = None) -> str:
     is_one = len(several) == 1
     title = several[0].name if is_one else f"{len(several)} runs compared"
     body = _sections(several[0]) if is_one else comparison(several)
-    lead = headline(several[0].judgements) if is_one else ", ".join(seen.name for seen in several)
+    lead = headline(several[0].findings) if is_one else ", ".join(seen.name for seen in several)
     return document(title, lead, body, "the directory of the run alone", renewed_every)
 
 
 def _sections(seen: Seen) -> Markup:
     """All of a page on one run."""
     examples, found = seen.stored.identity.get("examples"), seen.returned
-    course = history.panels(seen.case, examples, loss_unit(seen.stored))
+    course = history.panels(seen.facts, examples, loss_unit(seen.stored))
     if found is not None:
-        course = [*returns.panels(found, seen.case.records), *course]
-    course = [*learning.panels(seen.case, loss_unit(seen.stored)), *course]
+        course = [*returns.panels(found, seen.facts.records), *course]
+    course = [*learning.panels(seen.facts, loss_unit(seen.stored)), *course]
     parts = [
-        section("verdict", "Verdict", verdicts(seen.judgements)),
+        section("verdict", "Verdict", verdicts(seen.findings)),
         section("scores", "At a glance", *_glance(seen)),
-        section("run", "What was run", listed(seen.stored, seen.case)),
+        section("run", "What was run", listed(seen.stored, seen.facts)),
         section("course", "How it went", tag("div", *course, class_="panels")),
     ]
     if found is not None:
@@ -79,7 +79,7 @@ def _glance(seen: Seen) -> list[Markup]:
     if seen.summary is not None:
         found = seen.summary
         tiles += _losses(seen)
-        if not seen.case.is_exact:
+        if not seen.facts.is_exact:
             text = audited_error(found).replace("% +- ", " ±\u00a0").replace("%", "\u00a0%")
             tiles.append(tile("audited error of s", text, "the run samples s (1 + error)"))
     if not tiles:
@@ -90,15 +90,15 @@ def _glance(seen: Seen) -> list[Markup]:
 
 def _losses(seen: Seen) -> list[Markup]:
     """The loss, of chains of one s each, where these are few."""
-    case = seen.case
-    s = case.records["s"][:, -1]
+    facts = seen.facts
+    s = facts.records["s"][:, -1]
     values = np.unique(s)
     several = [(f", s = {value:.4g}", np.flatnonzero(s == value)) for value in values]
     if not 1 < len(values) <= history.LINES:
         several = [("", np.arange(len(s)))]
     tiles = []
     for words, chains in several:
-        found = summary_of(case.records, case.burn_in, case.epochs, seen.stored.seconds, chains)
+        found = summary_of(facts.records, facts.burn_in, facts.epochs, seen.stored.seconds, chains)
         text = numerals.with_error(found["loss"], found["loss_stderr"])
         error = "mean after burn-in, standard error over chains" if len(chains) > 1 else "mean after burn-in"
         tiles.append(tile(f"loss per model{words}", text, error))

@@ -12,7 +12,7 @@ from trajens.report.history import grouped
 from trajens.report.html import Markup, left_out, panel, table, tile
 from trajens.rl.problem import Episodes
 from trajens.rl.scores import Score
-from trajens.storage.stored import StoredRun
+from trajens.run.stored import StoredRun
 
 EPISODES = 500
 """Fresh ones, in which policies are tried."""

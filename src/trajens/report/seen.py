@@ -10,12 +10,11 @@ from typing import Any
 from trajens.ensemble import chosen_chains
 from trajens.errors import InputError, require
 from trajens.experiments.acting import is_on_episodes
-from trajens.judgement import Judgement
 from trajens.records import has_summary
 from trajens.report.returns import Returned, returned
 from trajens.report.trial import Trial, trial_of
-from trajens.storage.stored import StoredRun
-from trajens.verdict import Case, judgements
+from trajens.run.advice import Finding, RunFacts, findings
+from trajens.run.stored import StoredRun
 
 _TRIES, _PAUSE = 3, 0.2
 
@@ -29,8 +28,8 @@ class Seen:
     name : str
         What it is called on the page.
     stored : StoredRun
-    case : Case
-    judgements : list of Judgement
+    facts : RunFacts
+    findings : list of Finding
     summary : dict or None
         Averages after burn-in, where there are some.
     trial : Trial or None
@@ -41,8 +40,8 @@ class Seen:
 
     name: str
     stored: StoredRun
-    case: Case
-    judgements: list[Judgement]
+    facts: RunFacts
+    findings: list[Finding]
     summary: dict[str, Any] | None
     trial: Trial | None
     why: str
@@ -61,32 +60,32 @@ def seen(path: Path, data: Path | None = None, chain: int | str = 0) -> Seen:
     chain : int or str
         Whose path is tried, from 0, or "all".
     """
-    stored, case = _read(path)
+    stored, facts = _read(path)
     chosen_chains(chain, stored.chains)
-    summary = stored.summary() if has_summary(case.records, case.burn_in) else None
+    summary = stored.summary() if has_summary(facts.records, facts.burn_in) else None
     found, why = None, ""
     if is_on_episodes(stored):
         require(data is None, f"data must be left out with a run on episodes, got '{data}'; leave it out.")
         name = path.resolve().name
-        return Seen(name, stored, case, judgements(case, path), summary, None, "", returned(stored, chain))
+        return Seen(name, stored, facts, findings(facts, path), summary, None, "", returned(stored, chain))
     try:
         found = trial_of(stored, data, chain)
     except InputError as error:
         if data is not None:
             raise
         why = f"The ensemble was not tried on data: {error}"
-    return Seen(path.resolve().name, stored, case, judgements(case, path), summary, found, why)
+    return Seen(path.resolve().name, stored, facts, findings(facts, path), summary, found, why)
 
 
-def _read(path: Path) -> tuple[StoredRun, Case]:
+def _read(path: Path) -> tuple[StoredRun, RunFacts]:
     """A run and its records, of one checkpoint: one that goes on may replace the newest while it is read."""
     for _ in range(_TRIES - 1):
         try:
             stored = StoredRun(path)
-            return stored, Case.of(stored)
+            return stored, RunFacts.of(stored)
         except InputError:
             if not StoredRun(path).has_checkpoint:
                 raise
             time.sleep(_PAUSE)
     stored = StoredRun(path)
-    return stored, Case.of(stored)
+    return stored, RunFacts.of(stored)

@@ -10,9 +10,10 @@ import numpy as np
 
 from trajens.report import numerals
 from trajens.report.html import Markup, table, tag
-from trajens.starts import EVOLUTION
-from trajens.storage.stored import StoredRun
-from trajens.verdict import Case
+from trajens.run.advice import RunFacts
+from trajens.run.identity import write_out
+from trajens.run.start import EVOLUTION
+from trajens.run.stored import StoredRun
 
 _UNITS = {"CrossEntropy": "nats per example", "Squared": "half the squared error"}
 _SHOWN = 2000
@@ -21,13 +22,13 @@ _SHOWN = 2000
 
 def loss_unit(stored: StoredRun) -> str:
     """The unit of the loss; that of a loss of one's own is not known."""
-    return _UNITS.get(str(stored.identity.get("loss")).split("(")[0], "units of the loss")
+    return _UNITS.get(_name(stored.identity.get("loss")) or "", "units of the loss")
 
 
-def settings(stored: StoredRun, case: Case) -> dict[str, str]:
+def settings(stored: StoredRun, facts: RunFacts) -> dict[str, str]:
     """What a run was made with, by name."""
     known, config = stored.identity, stored.config or {}
-    last = {name: values[:, -1] for name, values in case.records.items()}
+    last = {name: values[:, -1] for name, values in facts.records.items()}
     problem = config.get("problem")
     sessions = stored.sessions
     machine = sessions[-1] if sessions else {}
@@ -40,17 +41,17 @@ def settings(stored: StoredRun, case: Case) -> dict[str, str]:
         "step between models, sigma": _text(known.get("sigma")),
         "tilt, s": _tilts(last.get("s")),
         "law of the first model (prior)": _prior(known.get("prior")),
-        "acceptance test": _text(known.get("acceptance")),
-        "moves": _text(known.get("move")),
-        "order of updates": _text(known.get("scan")),
+        "acceptance test": _part(known.get("acceptance")),
+        "moves": _part(known.get("move")),
+        "order of updates": _part(known.get("scan")),
         "examples drawn": _drawn(known),
-        "start": _start(config.get("start"), case),
-        "budget": None if case.pairs is None else f"{case.pairs:.3g} pairs of losses per chain",
+        "start": _start(config.get("start"), facts),
+        "budget": None if facts.pairs is None else f"{facts.pairs:.3g} pairs of losses per chain",
         "chains": _text(known.get("chains")),
         "seed": _text(known.get("seed")),
-        "epochs": f"{case.epochs:,}",
-        "burn-in": "not over yet" if case.burn_in > case.epochs else f"{case.burn_in:,} epochs",
-        "records": f"{case.records['epoch'].shape[1]:,}" if case.records else "none yet",
+        "epochs": f"{facts.epochs:,}",
+        "burn-in": "not over yet" if facts.burn_in > facts.epochs else f"{facts.burn_in:,} epochs",
+        "records": f"{facts.records['epoch'].shape[1]:,}" if facts.records else "none yet",
         "time": numerals.duration(stored.seconds),
         "data used": _used(last),
         "trajens, JAX, Python": ", ".join(
@@ -69,9 +70,9 @@ def _data(known: dict[str, Any]) -> str | None:
     return f"{known['examples']:,} examples" if "examples" in known else None
 
 
-def listed(stored: StoredRun, case: Case) -> Markup:
+def listed(stored: StoredRun, facts: RunFacts) -> Markup:
     """The same as a table, and all options as they were resolved."""
-    rows = list(settings(stored, case).items())
+    rows = list(settings(stored, facts).items())
     half = -(-len(rows) // 2)
     halves = (rows[:half], "What was run"), (rows[half:], "What was run, continued")
     parts = [tag("div", *(table(some, label=label) for some, label in halves), class_="facts")]
@@ -98,8 +99,13 @@ def _moment(text: Any) -> str | None:
     return None if text is None else str(text).replace("T", " ").replace("+00:00", " UTC")
 
 
-def _name(value: Any) -> str | None:
-    return None if value is None else _cut(str(value).split("(")[0])
+def _part(described: Any) -> str | None:
+    return None if described is None else _cut(write_out(described))
+
+
+def _name(described: Any) -> str | None:
+    """The type of a part."""
+    return None if described is None else _cut(write_out(described).split("(")[0])
 
 
 def _model(description: dict[str, Any] | None, parameters: int | None) -> str | None:
@@ -131,8 +137,8 @@ def _network(config: dict[str, Any]) -> dict[str, Any] | None:
     return {name: config[name] for name in ("model", "sizes", "activation", "weights") if name in config}
 
 
-def _start(name: Any, case: Case) -> str | None:
-    begun = case.started()
+def _start(name: Any, facts: RunFacts) -> str | None:
+    begun = facts.started()
     if begun is None:
         return _text(name)
     share = numerals.whole_percent(begun.share)

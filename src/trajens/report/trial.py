@@ -13,7 +13,7 @@ from trajens.ensemble import CHUNK, RegressionScores, Scores
 from trajens.ensemble.uncertainty import Said
 from trajens.experiments.tried import tried
 from trajens.report.thinning import some
-from trajens.storage.stored import StoredRun
+from trajens.run.stored import StoredRun
 
 INPUTS = 10_000
 """That are looked at, at most."""

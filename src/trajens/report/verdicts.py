@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from trajens.judgement import ATTENTION, OK, UNKNOWN, Judgement
 from trajens.report.html import Markup, tag
+from trajens.run.advice import ATTENTION, OK, UNKNOWN, Finding
 
 WORDS = {OK: "in order", ATTENTION: "attention", UNKNOWN: "not known"}
 """Of every mark, beside its sign: colours alone say nothing."""
@@ -14,10 +14,10 @@ SIGNS = {OK: "✓", ATTENTION: "!", UNKNOWN: "?"}
 _ORDER = (ATTENTION, UNKNOWN, OK)
 
 
-def headline(judgements: Sequence[Judgement]) -> str:
+def headline(findings: Sequence[Finding]) -> str:
     """All of them in one sentence."""
-    count = Counter(judgement.mark for judgement in judgements)
-    parts = [f"{count[OK]} of {len(judgements)} checks are in order"]
+    count = Counter(finding.mark for finding in findings)
+    parts = [f"{count[OK]} of {len(findings)} checks are in order"]
     if count[ATTENTION]:
         parts.append(f"{count[ATTENTION]} need{'s' * (count[ATTENTION] == 1)} attention")
     if count[UNKNOWN]:
@@ -25,15 +25,15 @@ def headline(judgements: Sequence[Judgement]) -> str:
     return f"{', '.join(parts)}."
 
 
-def verdicts(judgements: Sequence[Judgement]) -> Markup:
+def verdicts(findings: Sequence[Finding]) -> Markup:
     """A list of all, those that need attention first."""
-    ordered = sorted(judgements, key=lambda judgement: _ORDER.index(judgement.mark))
+    ordered = sorted(findings, key=lambda finding: _ORDER.index(finding.mark))
     return tag("ul", *map(_item, ordered), class_="verdicts")
 
 
-def mark(judgement: Judgement) -> Markup:
-    """Sign and word of a judgement."""
-    return marked(judgement.mark, WORDS[judgement.mark])
+def mark(finding: Finding) -> Markup:
+    """Sign and word of a finding."""
+    return marked(finding.mark, WORDS[finding.mark])
 
 
 def marked(kind: str, word: str) -> Markup:
@@ -42,13 +42,13 @@ def marked(kind: str, word: str) -> Markup:
     return tag("span", sign, tag("span", word, class_="word"), class_=f"mark {kind}")
 
 
-def sentence(judgement: Judgement) -> str:
+def sentence(finding: Finding) -> str:
     """What was found, in the signs of a page."""
-    return judgement.sentence.replace("+-", "±")
+    return finding.sentence.replace("+-", "±")
 
 
-def _item(judgement: Judgement) -> Markup:
-    said = [tag("p", sentence(judgement))]
-    if judgement.following:
-        said.append(tag("p", "Next: ", judgement.following, ".", class_="small"))
-    return tag("li", tag("h3", judgement.name), mark(judgement), *said, class_=f"verdict {judgement.mark}")
+def _item(finding: Finding) -> Markup:
+    said = [tag("p", sentence(finding))]
+    if finding.following:
+        said.append(tag("p", "Next: ", finding.following, ".", class_="small"))
+    return tag("li", tag("h3", finding.name), mark(finding), *said, class_=f"verdict {finding.mark}")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trajens.sampling.adapted import MAX_EPOCHS
+from trajens.records import MAX_EPOCHS
 from trajens.sampling.program import Program
 
 

@@ -18,19 +18,18 @@ from trajens.errors import integer
 from trajens.population import Population
 from trajens.precision import single
 from trajens.randomness import Key, fold_in
-from trajens.sampling.adapted import MAX_EPOCHS, Adapted
+from trajens.records import MAX_EPOCHS
 from trajens.sampling.compiling import Compiling
 from trajens.sampling.initial import chain_keys, initial_paths
 from trajens.sampling.measure import CHUNK, Look, Measurement, examples_per_measurement, losses_of_examples, measure
-from trajens.sampling.program import Inputs, Program
+from trajens.sampling.program import Control, Inputs, Program
 from trajens.sampling.projections import directions
 from trajens.sampling.proposals import Proposed, Room, Wanted, propose_and_look
-from trajens.sampling.recording import total
 from trajens.sampling.sampler import State, advance, init, state_like
 from trajens.sampling.settings import Settings
 from trajens.sampling.sizes import initial_sizes
 from trajens.sampling.swaps import Asked, Decided, decide, look
-from trajens.sampling.tally import Tally
+from trajens.sampling.tally import Tally, add_tallies
 from trajens.subsample import MAX_SIZE
 from trajens.target import Target
 
@@ -68,16 +67,10 @@ class Sampler:
         everywhere = NamedSharding(self._mesh, PartitionSpec())
         self._by_chain, self._everywhere = by_chain, everywhere
         self._directions = jax.device_put(directions(target.problem.dim), everywhere)
-        unknown = jax.device_put(np.int32(0), everywhere)
-        self.adapted: Adapted = first_adapted(target, self.settings)
-        self._inputs = Inputs(
-            _shared(target.problem.data, everywhere),
-            jax.device_put(target.law, everywhere),
-            jax.device_put(target.s_of_chains(chains), by_chain),
-            unknown,
-            unknown,
-        )
-        self.adapt(self.adapted)
+        self.control = first_control(target, self.settings)
+        self._data = _shared(target.problem.data, everywhere)
+        self._law = jax.device_put(target.law, everywhere)
+        self._placed: tuple[Control, Inputs] | None = None
         self._compiling = Compiling()
 
     @single
@@ -91,7 +84,7 @@ class Sampler:
         like = state_like(self.program, chains, self.target.problem.dim)
         placed = partial(jax.ShapeDtypeStruct, sharding=self._by_chain)
         state = jax.tree.map(lambda leaf: placed(leaf.shape, leaf.dtype), like)
-        begin, given = self._compiling.begin, (self.program, self._mesh, self._inputs, state)
+        begin, given = self._compiling.begin, (self.program, self._mesh, self.inputs(), state)
         begin("advance", _advance, *given, np.int32(0))
         if looks is not None:
             nobody: Any = Key(*2 * (np.zeros(chains, np.uint32),))  # type: ignore[arg-type]
@@ -101,32 +94,35 @@ class Sampler:
         if fewest == most:
             begin("measure", _measure, *given, *self._measuring(0, most))
 
+    def inputs(self, control: Control | None = None) -> Inputs:
+        """The arrays that a program is given for a control; those of the last one stay on the devices."""
+        control = self.control if control is None else control
+        if self._placed is None or self._placed[0] is not control:
+            self._placed = control, self._place_control(control)
+        return self._placed[1]
+
     @single
-    def adapt(self, to: Adapted) -> None:
-        """Go on with another tilt, end of burn-in or other copies of examples."""
-        copies = self._inputs.copies
-        if to.counts is None:
-            copies = None
-        elif copies is None or to.counts is not self.adapted.counts:
-            copies = jax.device_put(copies_of(to.counts), self._everywhere)
-        self.adapted = to
-        s = (self.levels * np.float32(to.tilt)).astype(np.float32)
-        until = jax.device_put(np.int32(to.burn_in), self._everywhere)
+    def _place_control(self, control: Control) -> Inputs:
+        copies = None
+        if control.copies is not None:
+            is_known = self._placed is not None and self._placed[0].copies is control.copies
+            copies = self._placed[1].copies if is_known and self._placed else self._put(copies_of(control.copies))
+        s = (self.levels(control) * np.float32(control.tilt)).astype(np.float32)
+        until = self._put(np.int32(control.burn_in))
         # Tests of a run without a burn-in adapt throughout.
-        learn_until = until if to.burn_in > 0 else jax.device_put(np.int32(MAX_EPOCHS), self._everywhere)
-        self._inputs = self._inputs._replace(
-            s=jax.device_put(s, self._by_chain), learn_until=learn_until, tune_until=until, copies=copies
-        )
+        learn_until = until if control.burn_in > 0 else self._put(np.int32(MAX_EPOCHS))
+        return Inputs(self._data, self._law, jax.device_put(s, self._by_chain), learn_until, until, copies)
 
-    def s_at(self, epoch: int) -> np.ndarray:
+    def _put(self, array: Any) -> Any:
+        return jax.device_put(array, self._everywhere)
+
+    def s_at(self, epoch: int, control: Control | None = None) -> np.ndarray:
         """The s of every chain at an epoch, shape (chains,)."""
-        return s_of(self.target, self.adapted, epoch, self.settings.chains)
+        return s_of(self.target, self.control if control is None else control, epoch, self.settings.chains)
 
-    @property
-    def levels(self) -> np.ndarray:
+    def levels(self, control: Control) -> np.ndarray:
         """The factor of s of every chain, that all share apart."""
-        moved = self.adapted.levels
-        return self.target.s_of_chains(self.settings.chains) if moved is None else moved
+        return self.target.s_of_chains(self.settings.chains) if control.levels is None else control.levels
 
     @single
     def init(self, initial: Any = None) -> State:
@@ -149,23 +145,31 @@ class Sampler:
         placed: State = jax.device_put(jax.tree.map(np.asarray, state), self._by_chain)
         return placed
 
-    def advance(self, state: State, epochs: int) -> tuple[State, Tally]:
-        """Make `epochs` more proposals in every chain: the state after them, and what was counted on the way."""
+    def advance(self, state: State, epochs: int, control: Control | None = None) -> tuple[State, Tally]:
+        """Make `epochs` more proposals in every chain: the state after them, and what was counted on the way.
+
+        Parameters
+        ----------
+        state : State
+        epochs : int
+        control : Control, optional
+            Tilt, burn-in and copies of examples; default those that a run begins with.
+        """
         begin = state.epoch
         stop = begin + integer("epochs", epochs, 0, "one epoch is one proposal", MAX_EPOCHS - begin)
         # A chain counts its evaluations in 32 bits: no more in a call than surely fit.
         most = MAX_EPOCHS // (self.program.population.most * self.program.span)
-        state, tally = self.advance_to(state, min(stop, begin + most))
+        state, tally = self.advance_to(state, min(stop, begin + most), control)
         for epoch in range(begin + most, stop, most):
-            state, more = self.advance_to(state, min(stop, epoch + most))
-            tally = total([tally, more])
+            state, more = self.advance_to(state, min(stop, epoch + most), control)
+            tally = add_tallies(tally, more)
         return state, tally
 
     @single
-    def advance_to(self, state: State, epoch: int) -> tuple[State, Tally]:
-        """The same up to an epoch."""
+    def advance_to(self, state: State, epoch: int, control: Control | None = None) -> tuple[State, Tally]:
+        """Bring every chain to an epoch, see `advance`."""
         self._compiling.finish("advance")
-        state, tally = _advance(self.program, self._mesh, self._inputs, state, np.int32(epoch))
+        state, tally = _advance(self.program, self._mesh, self.inputs(control), state, np.int32(epoch))
         return state, tally
 
     def measure(self, state: State, examples: int | None = None) -> Measurement:
@@ -187,7 +191,7 @@ class Sampler:
             examples = examples_per_measurement(population.size, self.program.tau)
         examples = integer("examples", examples, 1, "leave it out for the usual number", _countable(population))
         self._compiling.finish("measure")
-        measured = _measure(self.program, self._mesh, self._inputs, state, *self._measuring(epoch, examples))
+        measured = _measure(self.program, self._mesh, self.inputs(), state, *self._measuring(epoch, examples))
         here: Measurement = jax.tree.map(np.asarray, measured)
         # JAX sorts dictionaries; records keep the order they were asked for in.
         return here._replace(observed={name: here.observed[name] for name in self.settings.observe})
@@ -198,14 +202,16 @@ class Sampler:
         return look, min(CHUNK, examples), examples == population.size, observe
 
     @single
-    def look_at(self, state: State, epoch: int, proposals: int, examples: int) -> Proposed:
+    def look_at(
+        self, state: State, epoch: int, proposals: int, examples: int, control: Control | None = None
+    ) -> Proposed:
         """Proposals as `advance` would make them and their loss differences, for an audit; nothing is changed."""
         most = _countable(self.program.population)
         proposals = integer("proposals", proposals, 1, "try 256 in all chains together")
         examples = integer("examples", examples, 2, "leave it out for the usual number", most)
         self._compiling.finish("look")
         wanted = self._looks(state.key, epoch, proposals, examples)
-        found = _look_at(self.program, self._mesh, self._inputs, state, *wanted)
+        found = _look_at(self.program, self._mesh, self.inputs(control), state, *wanted)
         here: Proposed = jax.tree.map(lambda leaf: np.asarray(leaf)[:, :proposals], found._replace(steps=()))
         return here._replace(differences=here.differences[..., :examples], steps=np.asarray(found.steps))
 
@@ -218,19 +224,22 @@ class Sampler:
         """The loss of every example (N,), averaged over `models` models, an even number, from all over the paths."""
         paths = np.asarray(state.path).reshape(-1, state.path.shape[-1])
         some = paths[np.linspace(0, len(paths) - 1, models).round().astype(int)]
-        return np.asarray(_losses_of_examples(self.program.loss, self._inputs.data, some, self.program.examples.most))
+        return np.asarray(_losses_of_examples(self.program.loss, self._data, some, self.program.examples.most))
 
     @single
-    def decide_exchanges(self, test: AcceptanceTest, asked: Asked, epoch: int) -> Decided:
+    def decide_exchanges(self, test: AcceptanceTest, asked: Asked, epoch: int, control: Control) -> Decided:
         """What becomes of exchanges of paths that are asked for at an epoch; their keys are those of chains."""
-        found = _decide_exchanges(self.program, test, self._mesh, self._inputs, asked, np.int32(epoch))
+        found = _decide_exchanges(self.program, test, self._mesh, self.inputs(control), asked, np.int32(epoch))
         here: Decided = jax.tree.map(np.asarray, found)
         return here
 
     @single
-    def look_at_exchanges(self, paths: Any, key: Key, epoch: int, examples: int) -> tuple[np.ndarray, np.ndarray]:
+    def look_at_exchanges(
+        self, paths: Any, key: Key, epoch: int, examples: int, control: Control
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Differences of path losses (pairs, examples) of `paths` (pairs, 2, tau, dim), and steps; changes nothing."""
-        found = _look_at_exchanges(self.program, self._mesh, self._inputs, paths, key, np.int32(epoch), examples)
+        told = self._mesh, self.inputs(control)
+        found = _look_at_exchanges(self.program, *told, paths, key, np.int32(epoch), examples)
         return np.asarray(found[0]), np.asarray(found[1]).sum(0, dtype=np.int64)
 
     def with_paths(self, state: State, paths: np.ndarray) -> State:
@@ -248,21 +257,21 @@ class Sampler:
         return state._replace(acceptance=jax.device_put(memory, self._by_chain))
 
 
-def s_of(target: Target, adapted: Adapted, epoch: int, chains: int) -> np.ndarray:
+def s_of(target: Target, control: Control, epoch: int, chains: int) -> np.ndarray:
     """The s of every chain at an epoch, shape (chains,)."""
     s = target.s_at(epoch, chains)
-    if adapted.levels is not None:
-        s = s * (adapted.levels.astype(np.float64) / target.s_of_chains(chains))
-    return np.asarray(s * adapted.tilt)
+    if control.levels is not None:
+        s = s * (control.levels.astype(np.float64) / target.s_of_chains(chains))
+    return np.asarray(s * control.tilt)
 
 
-def first_adapted(target: Target, settings: Settings) -> Adapted:
-    """What a run begins with: scores that are to be learnt are all alike."""
-    counts = None
+def first_control(target: Target, settings: Settings) -> Control:
+    """The control that a run begins with: examples whose weights are to be learnt are all alike."""
+    copies = None
     if settings.scores is not None:
         is_given = not isinstance(settings.scores, str)
-        counts = counts_by(np.asarray(settings.scores)) if is_given else even_counts(target.problem.population.most)
-    return Adapted(settings.burn_in, 1.0, counts)
+        copies = counts_by(np.asarray(settings.scores)) if is_given else even_counts(target.problem.population.most)
+    return Control(settings.burn_in, 1.0, copies)
 
 
 def _countable(population: Population) -> int:

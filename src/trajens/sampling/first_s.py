@@ -5,7 +5,7 @@ variance m V between changes. At noise rho the penalty test reads b = s^2 m v / 
 tau / m accepted moves, then takes tau s^2 v / (rho^2 a) pairs whatever m is, a the part that is accepted.
 
 - Untrained models begin at s^2 V = 1, where a change of all of a model just matters.
-- Trained ones begin at the s at which the budget is for so many renewals, see `trajens.sampling.course`, but not above
+- Trained ones begin at the s at which the budget is for so many renewals, see `trajens.run.control`, but not above
   2 mu / V, where changes of the models as they are leave their loss as it is: for normal means <exp(-s Delta)> = 1
   there, as it is for paths that have the law of s.
 """
@@ -19,6 +19,7 @@ import numpy as np
 
 from trajens.acceptance.penalty import RHO_LARGEST
 from trajens.sampling.devices import Sampler
+from trajens.sampling.program import Control
 from trajens.sampling.sampler import State
 from trajens.sampling.sizes import share_renewed
 
@@ -62,14 +63,14 @@ def looks(sampler: Sampler, pairs: float) -> tuple[int, int]:
     return -(-proposals // sampler.settings.chains), examples
 
 
-def slopes(sampler: Sampler, state: State, pairs: float = math.inf) -> Slopes:
+def slopes(sampler: Sampler, state: State, pairs: float = math.inf, control: Control | None = None) -> Slopes:
     """Found by proposals of a small size, or of their own where they are not tuned, for about `pairs` losses."""
     program = sampler.program
     proposals, examples = looks(sampler, pairs)
     for tried in _SHARES if program.is_tuned else (None,):
         state = state if tried is None else sampler.with_share(state, tried)
         share = share_renewed(state.sizes, program.move, state.path.shape[-1])
-        seen = sampler.look_at(state, 0, proposals, examples)
+        seen = sampler.look_at(state, 0, proposals, examples, control)
         differences = np.asarray(seen.differences, np.float64).reshape(-1, examples)
         differences = differences[np.isfinite(differences).all(1)]
         if (differences != 0).any(1).sum() >= _TELLING:

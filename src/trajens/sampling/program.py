@@ -1,4 +1,4 @@
-"""A sampler as it is compiled, and the numbers of a run that are not compiled in."""
+"""A sampler as it is compiled, what a run may change between two records, and the numbers that are not compiled in."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from trajens.acceptance.base import AcceptanceTest
 from trajens.copies import Copies
@@ -66,6 +67,27 @@ class Program:
     def chunks(self) -> int:
         """Chunks per iteration and lane; one where a proposal takes several iterations for its models."""
         return min(self.ahead, -(-self.population.most // self.chunk)) if self.span == 1 else 1
+
+
+class Control(NamedTuple):
+    """What a run may change between two records, on the host; the same for all chains but for their `levels`.
+
+    Attributes
+    ----------
+    burn_in : int
+        The epoch at which averages begin and adaptation ends; `trajens.records.MAX_EPOCHS` while that is not known.
+    tilt : float
+        Factor of s.
+    copies : (N,) or None
+        Number of copies of every example, see `trajens.copies`; None without example weights.
+    levels : (chains,) or None
+        The s of chains in place of those of the target, where levels were moved, see `trajens.sampling.ladder`.
+    """
+
+    burn_in: int
+    tilt: float = 1.0
+    copies: np.ndarray | None = None
+    levels: np.ndarray | None = None
 
 
 class Inputs(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,6 @@ from trajens.errors import InputError, choice, first_line, integer, require
 from trajens.moves import Proposer, SingleSite
 from trajens.population import Population
 from trajens.precision import single
-from trajens.sampling.course import Course
 from trajens.sampling.ladder import Exchange, Ladder, exchange_of
 from trajens.sampling.program import Program
 from trajens.sampling.recording import NAMES
@@ -32,9 +31,31 @@ Observable = Callable[[jax.Array], jax.Array]
 """A number of a path (tau, dim), compiled by JAX."""
 
 
+_UNDECIDING = {"is_deciding": False}
+"""Of settings that change how fast a result comes, and not the result."""
+
+
+class SettingsDict(TypedDict, total=False):
+    """Keywords of `sample` and `train` that are fields of `Settings`, for type checkers."""
+
+    chains: int
+    seed: int | Sequence[int]
+    burn_in: int | None
+    move: Proposer | None
+    acceptance: AcceptanceTest | None
+    scan: str | Scan
+    keep_paths: bool
+    devices: Sequence[jax.Device] | None
+    ahead: int
+    observe: Mapping[str, Observable] | None
+    scores: str | np.ndarray | None
+    tune: bool
+    exchange: Exchange | int | bool | None
+
+
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of `sample` that stay the same when a run is continued.
+    """How a target is sampled; the keywords of `sample` and `train` that stay the same when a run is continued.
 
     Parameters
     ----------
@@ -66,8 +87,6 @@ class Settings:
     exchange : Exchange, int or True, optional
         Exchange paths between chains at neighbouring s, see `trajens.sampling.ladder`; a number is that of epochs
         from one exchange to the next. Default none.
-    course : Course, optional
-        What decides at every record how the run goes on; default that of fixed epochs, see `trajens.sampling.course`.
     tune : bool
         Let moves whose fraction and refresh were not fixed tune them in burn-in, see `trajens.sampling.sizes`.
     """
@@ -79,13 +98,16 @@ class Settings:
     acceptance: AcceptanceTest = field(default_factory=Penalty)
     scan: str | Scan = "checkerboard"
     keep_paths: bool = False
-    devices: Sequence[jax.Device] = ()
-    ahead: int = 1
+    devices: Sequence[jax.Device] = field(default=(), metadata=_UNDECIDING)
+    ahead: int = field(default=1, metadata=_UNDECIDING)
     observe: Mapping[str, Observable] = field(default_factory=dict)
     scores: str | np.ndarray | None = None
     tune: bool = False
     exchange: Exchange | int | bool | None = None
-    course: Course | None = None
+
+    def deciding(self) -> dict[str, Any]:
+        """Return the settings that a result depends on, by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("is_deciding", True)}
 
     @single
     def checked(self, target: Target) -> Settings:
@@ -109,9 +131,7 @@ class Settings:
         _check_reads(self.acceptance, examples)
         scores = self._checked_scores(target)
         chains = integer("chains", self.chains, 1, "use 1 or more independent chains")
-        s = target.s_of_chains(chains)
-        if self.course is not None:
-            self.course.check(s)
+        target.s_of_chains(chains)
         for name, function in self.observe.items():
             _check_observable(name, function, target)
         return replace(
@@ -207,6 +227,15 @@ def _checked_seed(seed: Any, chains: int) -> int | Sequence[int]:
 
 def _one_seed(seed: Any) -> int:
     return integer("seed", seed, 0, "any whole number in range will do", 2**32 - 1)
+
+
+def settings_of(given: Mapping[str, Any]) -> Settings:
+    """Return the settings with these names; None stands for the default of a part, as a move or devices."""
+    known = {one.name: one for one in fields(Settings)}
+    for name in given:
+        require(name in known, f"settings must be among {', '.join(known)}, got {name!r}; check the spelling.")
+    parts = {name for name, one in known.items() if one.default is MISSING or one.default == ()}
+    return Settings(**{name: value for name, value in given.items() if value is not None or name not in parts})
 
 
 def default_burn_in(epochs: int) -> int:

@@ -97,6 +97,24 @@ def empty_tally(chains: int, lanes: int = 1) -> LaneTally:
     return LaneTally(whole, whole, whole, whole, real, tuple(whole for _ in Reason), steps)
 
 
+def no_tally(chains: int) -> Tally:
+    """Nothing counted yet, in the 64 bits of `add_tallies`."""
+    zero, real = np.zeros(chains, np.int64), np.zeros(chains)
+    reasons, steps = np.zeros((chains, len(Reason)), np.int64), np.zeros((chains, 2), np.int64)
+    return Tally(zero, zero, zero, zero, real, reasons, steps)  # type: ignore[arg-type]
+
+
+def add_tallies(first: Tally, *others: Tally) -> Tally:
+    """Several tallies as one, in 64 bits."""
+
+    def add(*leaves: Any) -> Any:
+        column = np.stack([np.asarray(leaf) for leaf in leaves])
+        return column.sum(0, dtype=np.float64 if column.dtype.kind == "f" else np.int64)
+
+    total: Tally = jax.tree.map(add, first, *others)
+    return total
+
+
 def whole_steps(words: Any) -> np.ndarray:
     """Steps of two words (..., 2) as whole numbers (...) of 64 bits."""
     low, high = np.moveaxis(np.asarray(words, np.int64), -1, 0)

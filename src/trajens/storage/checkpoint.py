@@ -2,7 +2,7 @@
 
 A checkpoint is a plain ``.npz`` that NumPy opens, with a SHA-256 over the names, types, shapes and bytes of all its
 arrays. It is written beside its place, flushed to the disk and renamed; the last two are kept, so a damaged one is no
-loss.
+loss. Of files that are only ever appended to it keeps a `Sum` over what it counts of them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import warnings
+import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,15 +21,16 @@ from trajens.files import write_atomically
 
 Arrays = dict[str, np.ndarray]
 PATTERN = "checkpoint-*.npz"
-_KEPT = 2
+_NUM_KEPT = 2
 _DIGEST = "sha256"
+_BLOCK_BYTES = 2**20
 
 
 def save(folder: Path, epoch: int, arrays: Arrays) -> Path:
     """Write the checkpoint of `epoch`; those before the last two are removed once it is in place."""
     file = folder / _name(epoch)
     write(file, arrays)
-    for old in checkpoints(folder)[_KEPT:]:
+    for old in checkpoints(folder)[_NUM_KEPT:]:
         with contextlib.suppress(OSError):
             old.unlink()
     return file
@@ -104,3 +106,40 @@ def _digest(arrays: Arrays) -> str:
         is_plain = array.dtype.kind in "biufc" and array.size > 0
         hasher.update(array.reshape(-1).view(np.uint8).data if is_plain else array.tobytes())
     return hasher.hexdigest()
+
+
+class Sum(NamedTuple):
+    """Length and CRC-32 of the beginning of a file that is only ever appended to."""
+
+    length: int = 0
+    crc: int = 0
+
+    def grown(self, file: Path, length: int) -> Sum:
+        """The sum of the first `length` bytes, or of all there are; those that are summed are not read again."""
+        found, crc = self.length, self.crc
+        if length > found:
+            with file.open("rb") as stream:
+                stream.seek(found)
+                while part := stream.read(min(_BLOCK_BYTES, length - found)):
+                    found, crc = found + len(part), zlib.crc32(part, crc)
+        return Sum(found, crc)
+
+    def is_of(self, file: Path) -> bool:
+        """Whether a file begins with what was summed."""
+        try:
+            return Sum().grown(file, self.length) == self
+        except OSError:
+            return False
+
+    def packed(self, name: str) -> Arrays:
+        """As an array of a checkpoint."""
+        return {_sum_name(name): np.array(self, np.int64)}
+
+
+def sum_in(arrays: Arrays, name: str) -> Sum | None:
+    """The sum in a checkpoint that `Sum.packed` made an array of; None where there is none."""
+    return Sum(*map(int, arrays[_sum_name(name)])) if _sum_name(name) in arrays else None
+
+
+def _sum_name(name: str) -> str:
+    return f"sum.{name}"

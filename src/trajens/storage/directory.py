@@ -1,4 +1,4 @@
-"""The directory of a run while it is written: what was asked for, records, paths, checkpoints, one process at a time.
+"""The directory of a run: arrays, tables and texts by name, read by anyone and written by one process at a time.
 
     config.toml       the options, resolved, where the run was started from the command line
     plan.json         the epochs at which is recorded, those to come included, with a checksum
@@ -16,10 +16,13 @@ A resumed run first cuts records and paths back to those its checkpoint knows of
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+import tomllib
 import warnings
-from collections.abc import Callable
+import zlib
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +30,193 @@ import numpy as np
 
 from trajens.errors import InputError, StorageError, number, require
 from trajens.files import Lock, append, flush, remove_leftovers, storage_errors, write_atomically
-from trajens.records import Records
-from trajens.sampling.replicas import Replicas
-from trajens.sampling.sampler import State
+from trajens.records import MAX_EPOCHS, Records, num_records
 from trajens.storage import checkpoint
-from trajens.storage.identity import machine, require_same
-from trajens.storage.standing import Standing, paths_of
-from trajens.storage.stored import HISTORY, IDENTITY, OPTIONS, SESSIONS, StoredRun
-from trajens.storage.sums import Sum
-from trajens.storage.witness import Witness
-from trajens.storage.written import CONFIG, PLAN, noted, plan_text, read_toml
+from trajens.storage.checkpoint import Arrays, Sum, sum_in
+from trajens.storage.tables import RecordFile, Rows
 
+CONFIG, PLAN, SESSIONS, HISTORY = "config.toml", "plan.json", "sessions.jsonl", "history.bin"
 _LOCK, START = "lock", "start.npz"
-_MADE_WITH = ("jax", "numpy", "python", "system", "devices", "loss_kernel")
+OPTIONS = "options"
+"""Name of the options among the arrays of a checkpoint."""
+_COUNTS = ("data_used", "data_measured")
+"""Columns of records that never fall."""
+_FREE_OPTIONS = ("ahead", "checkpoint_seconds")
+"""Options that change nothing in what comes out."""
 CHECKPOINT_SECONDS = 5.0
-_COST = 20.0
+_MIN_WAIT = 20.0
 """Time between two checkpoints, at least, in units of what the last one took: they cost a twentieth at most."""
+
+
+class RunFiles:
+    """What is in the directory of a run, as its newest checkpoint knows it; each file is read and summed once.
+
+    Parameters
+    ----------
+    path : Path
+    before : int, optional
+        Read the newest checkpoint of an epoch before this one.
+    falls_back : bool
+        Go back to the checkpoint before, with a warning, where the newest is damaged: for those who go on with a run,
+        which makes the same again. To a reader it would be another result.
+    """
+
+    def __init__(self, path: Path, before: int | None = None, falls_back: bool = False):
+        self.path = path
+        self._before, self._falls_back = before, falls_back
+        self.record_file = RecordFile(path)
+        self.history_rows = Rows(path / HISTORY)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there are records or a checkpoint."""
+        return self.record_file.exists() or self.has_checkpoint
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether something was saved."""
+        return bool(checkpoint.checkpoints(self.path))
+
+    @cached_property
+    def arrays(self) -> Arrays:
+        """The newest whole checkpoint, as it is stored."""
+        require(self.path.is_dir(), f"directory must be that of a run, got '{self.path}'; check the spelling.")
+        arrays = checkpoint.load_newest(self.path, self._before, self._falls_back)
+        require(arrays is not None, f"'{self.path}' must hold a checkpoint, got none; is it the directory of a run?")
+        assert arrays is not None
+        return arrays
+
+    @cached_property
+    def config(self) -> dict[str, Any] | None:
+        """The options it was started with on the command line; None for a run made in Python."""
+        file, known = self.path / CONFIG, self.noted_options
+        if known is not None and not file.is_file():
+            return dict(json.loads(known))
+        found = read_toml(file) if file.is_file() else None
+        if known is not None and found is not None:
+            _require_unchanged(known, found, file)
+        return found
+
+    @property
+    def noted_options(self) -> str | None:
+        """The options as the checkpoint has them; None where it has none."""
+        if not self.has_checkpoint:
+            return None
+        return str(self.arrays[OPTIONS]) if OPTIONS in self.arrays else None
+
+    @property
+    def chains(self) -> int:
+        """Independent chains."""
+        return len(self.arrays["state.path"])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch the run has reached."""
+        return int(self.arrays["epoch"])
+
+    @property
+    def recorded(self) -> int:
+        """Records that belong to the state it is at."""
+        return int(self.arrays["recorded"])
+
+    @cached_property
+    def marks(self) -> np.ndarray:
+        """The epochs at which is recorded, those to come included."""
+        plan = read_plan(self.path / PLAN)
+        if not self.has_checkpoint:
+            return plan
+        # The plan knows of an extension before any checkpoint does.
+        marks, recorded = self.arrays["marks"], self.recorded
+        is_longer = len(plan) > len(marks) and bool((plan[:recorded] == marks[:recorded]).all())
+        return plan if is_longer else marks
+
+    @cached_property
+    def records(self) -> Records:
+        """All records as arrays (chains, records), which must be those that were written."""
+        file = self.record_file.file
+        self._require_whole(file)
+        known = self.sum_of(file)
+        if known is not None and known.length == 0:
+            return {}
+        return self.record_file.read(None if known is None else known.length)
+
+    def records_until(self, recorded: int) -> Records:
+        """The first `recorded` records, which must be there."""
+        if recorded == 0:
+            return {}
+        file, chains = self.record_file.file, self.chains
+        found = self.records["epoch"].shape if self.records else (chains, 0)
+        require(
+            found[0] == chains and found[1] >= recorded,
+            f"'{file}' must hold the {recorded} records of {chains} chains that its checkpoint counts, got {found[1]}; "
+            "restore it from a copy, or start again in a new directory.",
+        )
+        kept = {name: values[:, :recorded] for name, values in self.records.items()}
+        is_planned = bool((kept["epoch"] == self.marks[:recorded]).all())
+        is_growing = all(bool((np.diff(kept[name], axis=1) >= 0).all()) for name in _COUNTS if name in kept)
+        require(
+            is_planned and is_growing,
+            f"'{file}' must hold records at the epochs of the plan, with counts that grow, got others; was it written "
+            "by two processes? restore it from a copy, or start again in a new directory.",
+        )
+        return kept
+
+    def has_records(self) -> bool:
+        """Whether all records and paths that the checkpoint counts are there, as they were written."""
+        if not self._is_whole(self.record_file.file):
+            return False
+        found = num_records(self.records) if self.recorded and self.record_file.exists() else 0
+        return found >= self.recorded and self._is_whole(self.history_rows.file)
+
+    def require_history(self) -> None:
+        """Refuse where the paths that the checkpoint counts are not there as they were written."""
+        self._require_whole(self.history_rows.file)
+
+    @property
+    def history(self) -> np.ndarray | None:
+        """Paths at every record, (chains, records, tau, dim), mapped from the disk and checked once; None without."""
+        if not self.history_rows.file.exists() and not self.has_checkpoint:
+            return None
+        self.require_history()
+        return map_history(self.path, num_records(self.records))
+
+    def sum_of(self, file: Path) -> Sum | None:
+        """The sum of the records or paths that the checkpoint counts; None where it has none."""
+        return sum_in(self.arrays, file.stem) if self.has_checkpoint else None
+
+    def _is_whole(self, file: Path) -> bool:
+        """Whether a file begins with what the checkpoint counts of it; read once."""
+        if file not in self._whole:
+            known = self.sum_of(file)
+            self._whole[file] = known is None or known.is_of(file)
+        return self._whole[file]
+
+    @cached_property
+    def _whole(self) -> dict[Path, bool]:
+        return {}
+
+    def _require_whole(self, file: Path) -> None:
+        if not self._is_whole(file):
+            raise InputError(
+                f"'{file}' must hold the {self.recorded} records of {self.chains} chains that its checkpoint counts, "
+                "as they were written, got others or fewer; restore it from a copy, or start again in a new directory."
+            )
+
+    @cached_property
+    def sessions(self) -> list[dict[str, Any]]:
+        """Every start: versions, machine, command, first epoch; lines that are damaged are left out."""
+        require(self.path.is_dir(), f"directory must be that of a run, got '{self.path}'; check the spelling.")
+        file, found = self.path / SESSIONS, []
+        for line in file.read_bytes().splitlines() if file.is_file() else ():
+            with contextlib.suppress(ValueError, RecursionError):
+                found.append(json.loads(line))
+        return [session for session in found if isinstance(session, dict)]
+
+
+def map_history(path: Path, recorded: int) -> np.ndarray | None:
+    """The paths of the first `recorded` records, (chains, records, tau, dim), mapped from the disk; None without."""
+    rows = Rows(path / HISTORY)
+    return rows.read()[:recorded].swapaxes(0, 1) if rows.file.exists() else None
 
 
 class RunDirectory:
@@ -70,30 +244,25 @@ class RunDirectory:
         require(str(path).strip() != "", "out must name a directory, got an empty text; give a name such as runs/a.")
         self.path = Path(path)
         self.resume = resume
-        self._epoch: int | None = None
+        self._restored: int | None = None
         self._seconds = number("checkpoint_seconds", checkpoint_seconds, "try 5", at_least=0.0)
         self._config = config
         self._lock = Lock(self.path / _LOCK)
         self._saved, self._cost = 0.0, 0.0
-        self._noted: checkpoint.Arrays = {}
-        self._witness: Witness | None = None
+        self._options: Arrays = {}
         self._appended = 0
         self._sums: dict[Path, Sum] = {}
         self._lengths: dict[Path, int] = {}
+        self._record_file, self._history_rows = RecordFile(self.path), Rows(self.path / HISTORY)
 
     def again(self) -> RunDirectory:
         """The same directory, to go on with its run."""
         return RunDirectory(self.path, True, self._seconds, None)
 
-    @property
-    def history(self) -> np.ndarray | None:
-        """Paths at every record, mapped from the disk; this process has written or checked them."""
-        return self.stored.mapped_history()
-
-    @property
-    def stored(self) -> StoredRun:
-        """The run that is there."""
-        return StoredRun(self.path, falls_back=True)
+    @cached_property
+    def files(self) -> RunFiles:
+        """The run that was there when it was first asked for."""
+        return RunFiles(self.path, falls_back=True)
 
     def __enter__(self) -> RunDirectory:
         with storage_errors(self.path):
@@ -106,6 +275,8 @@ class RunDirectory:
         )
         try:
             remove_leftovers(self.path, CONFIG, PLAN, checkpoint.PATTERN)
+            # What was read before the lock was taken may have changed since.
+            self.__dict__.pop("files", None)
             self._require_free()
         except BaseException:
             self.__exit__()
@@ -114,15 +285,15 @@ class RunDirectory:
 
     def _require_free(self) -> None:
         """Refuse to begin a run where there is one, or anything else, and to go on with one that was cut off."""
-        stored = self.stored
+        files = self.files
         if self.resume:
             require(
-                stored.has_checkpoint or not (stored.record_file.exists() and stored.records),
+                files.has_checkpoint or not (files.record_file.exists() and files.records),
                 f"'{self.path}' must hold a checkpoint beside its records to be continued, got none; restore one from "
                 "a copy, or start again in a new directory.",
             )
             return
-        if stored.is_begun:
+        if files.is_begun:
             raise InputError(
                 f"out must be a new or empty directory, got '{self.path}', which holds a run; continue it with "
                 f"'trajens resume {self.path}' (RunDirectory(path, resume=True) in Python) or choose another name."
@@ -137,103 +308,79 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def restore(
-        self,
-        like: State,
-        identity: Callable[[], dict[str, Any]],
-        witness: Witness | None = None,
-        replicas: Replicas | None = None,
-    ) -> tuple[Standing, Records] | None:
-        """The run as its newest whole checkpoint knows it, or None if there is none yet.
-
-        `like` is a state of the same shapes, `replicas` likewise where paths are exchanged; `identity()` and the
-        network of `witness` must be what the run was begun with.
-        """
-        stored = self.stored
-        if not stored.has_checkpoint:
+    def restore(self) -> RunFiles | None:
+        """What a run goes on from, its newest state whose records and paths are whole; None if there is none yet."""
+        files = self.files
+        if not files.has_checkpoint:
             return None
-        stored.require_same(identity())
-        if witness is not None:
-            stored.require_network(witness.network)
-        if not stored.has_records() and len(checkpoint.checkpoints(self.path)) > 1:
-            older = StoredRun(self.path, before=stored.epoch, falls_back=True)
+        if not files.has_records() and len(checkpoint.checkpoints(self.path)) > 1:
+            older = RunFiles(self.path, before=files.epoch, falls_back=True)
             # Never to the beginning: that would be another run, and all that was sampled lost.
             if older.recorded > 0 and older.has_records():
                 warnings.warn(
-                    f"records or paths in '{self.path}' are cut off or damaged; going back from epoch {stored.epoch} "
+                    f"records or paths in '{self.path}' are cut off or damaged; going back from epoch {files.epoch} "
                     f"to {older.epoch}.",
-                    stacklevel=4,
+                    stacklevel=5,
                 )
-                stored = older
-        stored.require_history()
-        _warn_of_another_machine(stored)
-        standing = stored.standing(like, replicas)
-        self._epoch = standing.epoch
-        return standing, stored.records_until(standing.recorded)
+                self.files = older
+        self.files.require_history()
+        self._restored = self.files.epoch
+        return self.files
 
-    def keep_start(self, arrays: checkpoint.Arrays, identity: dict[str, Any]) -> None:
+    def keep_start(self, arrays: Arrays) -> None:
         """Write down how far a start has come, before there is a run; the first checkpoint takes its place."""
         self._require_lock()
         if self._config is not None and not (self.path / CONFIG).is_file():
             write_atomically(self.path / CONFIG, self._config.encode())
-        checkpoint.write(self.path / START, {**arrays, IDENTITY: np.array(json.dumps(identity))})
+        checkpoint.write(self.path / START, arrays)
         self._saved = time.monotonic()
 
-    def kept_start(self, identity: dict[str, Any]) -> checkpoint.Arrays | None:
-        """How far the start had come that was written down, of a run with this identity; None where there is none."""
+    def load_start(self) -> Arrays | None:
+        """How far the start had come that was written down; None where there is none."""
         file = self.path / START
         if not self.resume or not file.is_file():
             return None
         try:
-            arrays = checkpoint.load(file)
+            return checkpoint.load(file)
         except Exception as error:  # whatever an archive of arbitrary bytes makes its reader raise
             warnings.warn(f"the start in '{file}' is damaged ({error}); it is made again.", stacklevel=2)
             return None
-        require_same(json.loads(str(arrays.pop(IDENTITY))), identity, self.path)
-        return arrays
 
-    def begin(self, standing: Standing, identity: dict[str, Any], witness: Witness | None = None) -> None:
-        """Note who goes on from where, and forget what comes after."""
-        stored = self.stored
-        if self.resume and stored.has_checkpoint:
-            last = stored.epoch if self._epoch is None else self._epoch
+    def begin(self, epoch: int, recorded: int, marks: np.ndarray, chains: int, session: dict[str, Any]) -> bool:
+        """Note who goes on from where, forget what comes after, and return whether that must be saved now."""
+        files = self.files
+        if self.resume and files.has_checkpoint:
+            last = files.epoch if self._restored is None else self._restored
             require(
-                last == standing.epoch,
-                f"a run must go on from its last state, got epoch {standing.epoch} where '{self.path}' is at "
+                last == epoch,
+                f"a run must go on from its last state, got epoch {epoch} where '{self.path}' is at "
                 f"{last}; resume the directory instead.",
             )
             checkpoint.set_aside_newer(self.path, last)
-            stored = self.stored
-        if self._config is not None and not (self.resume and stored.config is not None):
+        if self._config is not None and not (self.resume and files.config is not None):
             write_atomically(self.path / CONFIG, self._config.encode())
-        self._note(stored, identity, witness)
-        write_atomically(self.path / PLAN, plan_text(standing.marks).encode())
-        session = {"epoch": standing.epoch, "seed": identity.get("seed"), **machine()}
+        self._note_options(files)
+        write_atomically(self.path / PLAN, plan_text(marks).encode())
         with storage_errors(self.path):
-            stored.record_file.cut(standing.recorded, int(standing.state.path.shape[0]))
-            stored.history_rows.cut(standing.recorded)
-            append(self.path / SESSIONS, (json.dumps(session) + "\n").encode())
-        self._appended = standing.recorded
-        self._sums = {file: stored.sum_of(file) or Sum() for file in self._growing()}
-        if not stored.has_checkpoint or len(standing.marks) > len(stored.arrays["marks"]):
-            # From here on a directory without one has lost it, and one that knows less has lost the extension.
-            self.save(standing)
-            (self.path / START).unlink(missing_ok=True)
-        # The first one compiled the witness, and says nothing of what others take.
+            self._record_file.cut(recorded, chains)
+            self._history_rows.cut(recorded)
+            append(self.path / SESSIONS, (json.dumps({"epoch": epoch, **session}) + "\n").encode())
+        self._appended = recorded
+        self._sums = {file: files.sum_of(file) or Sum() for file in self._growing()}
         self._saved, self._cost = time.monotonic(), 0.0
+        # From here on a directory without a checkpoint has lost it, and one that knows less has lost the extension.
+        return not files.has_checkpoint or len(marks) > len(files.arrays["marks"])
 
-    def _note(self, stored: StoredRun, identity: dict[str, Any], witness: Witness | None) -> None:
-        """What every checkpoint holds of the run."""
-        options, file = stored.noted_options, self.path / CONFIG
+    def _note_options(self, files: RunFiles) -> None:
+        """Remember the options for every checkpoint."""
+        options, file = files.noted_options, self.path / CONFIG
         if options is None and file.is_file():
-            options = noted(read_toml(file))
-        self._noted = {IDENTITY: np.array(json.dumps(identity))}
-        self._noted |= {} if options is None else {OPTIONS: np.array(options)}
-        self._witness = witness
+            options = _as_json(read_toml(file))
+        self._options = {} if options is None else {OPTIONS: np.array(options)}
 
     def _growing(self) -> tuple[Path, Path]:
         """The files that are appended to."""
-        return self.stored.record_file.file, self.path / HISTORY
+        return self._record_file.file, self.path / HISTORY
 
     def append(self, record: Records, paths: np.ndarray | None = None) -> None:
         """Add one record (chains, 1), and the paths (chains, tau, dim) that belong to it."""
@@ -242,35 +389,33 @@ class RunDirectory:
         self._lengths, self._appended = {file: _size(file) for file in self._growing()}, self._appended + 1
         if paths is not None:
             with storage_errors(self.path / HISTORY):
-                self.stored.history_rows.append(paths)
-        self.stored.record_file.append(record)
+                self._history_rows.append(paths)
+        self._record_file.append(record)
 
     def is_due(self) -> bool:
         """Whether it is time for a checkpoint."""
         # 0 asks for one after every block, whatever it costs.
-        wait = max(self._seconds, _COST * self._cost) if self._seconds > 0 else 0.0
+        wait = max(self._seconds, _MIN_WAIT * self._cost) if self._seconds > 0 else 0.0
         return time.monotonic() - self._saved >= wait
 
-    def save(self, standing: Standing) -> None:
-        """Write a checkpoint; the records and paths it counts are on the disk before it."""
+    def save(self, epoch: int, recorded: int, arrays: Arrays) -> None:
+        """Write the checkpoint of an epoch; the `recorded` records and paths it counts are on the disk before it."""
         self._require_lock()
         begin = time.monotonic()
-        self.stored.record_file.flush()
+        self._record_file.flush()
         if (self.path / HISTORY).exists():
             with storage_errors(self.path / HISTORY):
                 flush(self.path / HISTORY)
-        arrays = {**standing.packed(), **self._noted, **self._summed(standing.recorded)}
-        if self._witness is not None:
-            arrays |= self._witness.arrays(paths_of(arrays))
-        checkpoint.save(self.path, standing.epoch, arrays)
+        checkpoint.save(self.path, epoch, {**arrays, **self._options, **self._summed(recorded)})
+        (self.path / START).unlink(missing_ok=True)
         self._saved = time.monotonic()
         self._cost = self._saved - begin
 
-    def _summed(self, recorded: int) -> checkpoint.Arrays:
+    def _summed(self, recorded: int) -> Arrays:
         """Sums of the files that grow, up to the last of `recorded` records."""
-        packed: checkpoint.Arrays = {}
+        packed: Arrays = {}
         for file in self._growing():
-            # After an interrupt there may be a record, or a part of one, that the standing does not count.
+            # After an interrupt there may be a record, or a part of one, that the state does not count.
             end = _size(file) if self._appended == recorded else self._lengths.get(file, 0)
             with storage_errors(file):
                 self._sums[file] = self._sums.get(file, Sum()).grown(file, end)
@@ -289,15 +434,79 @@ def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-def _warn_of_another_machine(stored: StoredRun) -> None:
-    """Say so where results may differ in their last bits from those of a run that was never interrupted."""
-    before, now = (stored.sessions or [{}])[-1], machine()
+def read_toml(file: Path, name: str = "config") -> dict[str, Any]:
+    """The options in a TOML file, which is called `name` where it is refused; a dash may stand for an underscore."""
+    try:
+        return parse_toml(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{name} must be a file that can be read, got '{file}': {error.strerror}; check it.") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name} must be TOML, got '{file}': {error}; write lines like tau = 8.") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The options in a text in TOML."""
+    return {name.replace("-", "_"): value for name, value in tomllib.loads(text).items()}
+
+
+def _as_json(options: dict[str, Any]) -> str:
+    """Options as a checkpoint keeps them."""
+    return json.dumps(options, default=str)
+
+
+def _require_unchanged(noted_options: str, options: dict[str, Any], file: Path) -> None:
+    """Refuse options that are not those the run was begun with; its data may have been moved."""
+    before, now = json.loads(noted_options), json.loads(_as_json(options))
     changed = [
-        f"{name} {before[name]} (now {now[name]})" for name in _MADE_WITH if before.get(name, now[name]) != now[name]
+        f"{name} {_shown(now.get(name))} for {_shown(before.get(name))}"
+        for name in sorted({*before, *now})
+        if json.dumps(before.get(name)) != json.dumps(now.get(name))
+        and not (name in _FREE_OPTIONS and name in now)
+        and not (name == "problem" and _is_path(before.get(name)) and _is_path(now.get(name)))
     ]
-    if changed:
-        warnings.warn(
-            f"'{stored.path}' was last run with {', '.join(changed)}: what follows may differ in the last bits from a "
-            "run that was never interrupted.",
-            stacklevel=5,
-        )
+    require(
+        not changed,
+        f"'{file}' must hold the options the run was begun with, got {', '.join(changed[:3])}; undo the change, or "
+        "remove the file: the checkpoint knows the options too.",
+    )
+
+
+def plan_text(marks: np.ndarray) -> str:
+    """The epochs at which is recorded, with a checksum."""
+    epochs = marks.tolist()
+    return json.dumps({"epochs": epochs, "crc32": _checksum(epochs)})
+
+
+def read_plan(file: Path) -> np.ndarray:
+    """What `plan_text` wrote, or the list of epochs of runs of before.
+
+    One that is missing or, with a warning, damaged counts for nothing.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        epochs = found["epochs"] if isinstance(found, dict) else found
+        plan = np.array(epochs, np.int64)
+        is_growing = plan.ndim == 1 and bool((np.diff(plan, prepend=0) > 0).all() and (plan <= MAX_EPOCHS).all())
+        is_whole = not isinstance(found, dict) or found["crc32"] == _checksum(epochs)
+        if is_growing and is_whole:
+            return plan
+        reason = "its checksum does not match" if is_growing else f"it must list growing epochs up to {MAX_EPOCHS}"
+    except FileNotFoundError:
+        return np.zeros(0, np.int64)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        reason = str(error)
+    warnings.warn(f"the plan '{file}' is damaged ({reason}); going by the checkpoint alone.", stacklevel=2)
+    return np.zeros(0, np.int64)
+
+
+def _checksum(epochs: Any) -> int:
+    return zlib.crc32(json.dumps(epochs).encode())
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and Path(value).is_absolute()
+
+
+def _shown(value: Any) -> str:
+    text = "nothing" if value is None else json.dumps(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -17,10 +17,9 @@ import numpy as np
 from trajens.errors import InputError
 from trajens.experiments.kinds import grouped
 from trajens.records import Records, mean_and_error
-from trajens.storage.evaluation import kept_scores
-from trajens.storage.record_file import RecordFile
-from trajens.storage.stored import StoredRun
-from trajens.storage.written import CONFIG, PLAN, read_plan, read_toml
+from trajens.run.stored import StoredRun
+from trajens.storage.directory import CONFIG, PLAN, read_plan, read_toml
+from trajens.storage.tables import RecordFile
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.state import Outcome, State, outcome_of
 
@@ -162,7 +161,7 @@ def _summaries(run: Path, own: dict[str, Any], outcome: Outcome) -> list[tuple[f
 
 def _accuracy(stored: StoredRun, chains: np.ndarray) -> dict[str, float]:
     """That of the vote on a test set, where somebody has tried the last paths and kept it."""
-    scores = kept_scores(stored)
+    scores = stored.evaluation
     if scores is None or any("vote_accuracy" not in score for score in scores):
         return {}
     value, error = mean_and_error(np.array([scores[chain]["vote_accuracy"] for chain in chains]))

@@ -31,7 +31,7 @@ from trajens.experiments import Config, Experiment, resolve
 from trajens.experiments.kinds import tilts
 from trajens.experiments.options import OPTIONS
 from trajens.experiments.resolving import renamed
-from trajens.storage.written import read_toml
+from trajens.storage.directory import read_toml
 from trajens.sweeps.names import name_of
 
 MAX_RUNS = 10_000

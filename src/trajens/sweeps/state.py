@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from trajens.files import write_atomically
 from trajens.storage.checkpoint import checkpoints
-from trajens.storage.written import CONFIG
+from trajens.storage.directory import CONFIG
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.lease import holder
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from trajens.errors import InputError, integer, require
 from trajens.records import starts
-from trajens.run import Run
-from trajens.storage.stored import StoredRun
+from trajens.run.run import Run
+from trajens.run.stored import StoredRun
 
 
 class Kept(NamedTuple):

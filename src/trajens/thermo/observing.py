@@ -15,10 +15,10 @@ from trajens.errors import integer, require
 from trajens.precision import single
 from trajens.problem import Problem
 from trajens.randomness import key_of
-from trajens.run import Run
+from trajens.run.run import Run
+from trajens.run.stored import StoredRun
 from trajens.sampling.footprint import pairs_within
 from trajens.sampling.measure import CHUNK, compiled_losses_of_models, examples_per_measurement
-from trajens.storage.stored import StoredRun
 from trajens.thermo.kept import kept_paths
 from trajens.thermo.observed import Observed
 

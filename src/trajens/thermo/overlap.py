@@ -22,8 +22,8 @@ import numpy as np
 from trajens.errors import require
 from trajens.exact import ExactPaths
 from trajens.precision import numbers
-from trajens.run import Run
-from trajens.storage.stored import StoredRun
+from trajens.run.run import Run
+from trajens.run.stored import StoredRun
 from trajens.thermo.kept import kept_paths
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from trajens.judgement import ATTENTION, OK, UNKNOWN
 from trajens.report import numerals
 from trajens.report.document import NAME, document
 from trajens.report.html import Markup, joined, section, table, tag, tile
@@ -19,6 +18,7 @@ from trajens.report.sweep.charts import charts
 from trajens.report.sweep.design import Axis, Design, shown, value_of
 from trajens.report.sweep.measures import QUANTITIES, errors_said, is_drawn, measured
 from trajens.report.verdicts import marked
+from trajens.run.advice import ATTENTION, OK, UNKNOWN
 from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.looks import Look, looks_at
 from trajens.sweeps.state import ORDER, Outcome, State, spoken

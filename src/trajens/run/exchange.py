@@ -14,10 +14,10 @@ import numpy as np
 from trajens.acceptance.audit import Looked
 from trajens.precision import single
 from trajens.randomness import Key
-from trajens.sampling.adapted import Adapted
-from trajens.sampling.auditing import SHARE_AT_MOST, examples_per_proposal, generator
+from trajens.run.audits import SHARE_AT_MOST, examples_per_proposal, generator
 from trajens.sampling.devices import Sampler
 from trajens.sampling.ladder import Exchange, Ladder, spaced
+from trajens.sampling.program import Control
 from trajens.sampling.replicas import Replicas, exchanged, first_replicas
 from trajens.sampling.sampler import State
 from trajens.sampling.swaps import Asked
@@ -48,15 +48,16 @@ class Exchanger:
         return (epoch // self._every + 1) * self._every
 
     @single
-    def at(self, state: State, replicas: Replicas, epoch: int) -> tuple[State, Replicas]:
+    def exchange_if_due(self, state: State, replicas: Replicas, epoch: int, control: Control) -> tuple[State, Replicas]:
         """The state and its replicas after the exchange that is due at `epoch`, if one is."""
         if epoch % self._every:
             return state, replicas
         lower, upper = self._ladder.pairs(epoch // self._every)
         paths, entries = np.asarray(state.path), jax.tree.map(lambda leaf: leaf[lower, 0, 0], replicas.memory)
-        asked = Asked(_paired(paths, lower, upper), self._gap(epoch, lower, upper), self._key(state, lower), entries)
-        decided = self._sampler.decide_exchanges(self.test, asked, epoch)
-        if epoch <= self._sampler.adapted.burn_in or self._sampler.adapted.burn_in == 0:
+        gap = self._gap(epoch, control, lower, upper)
+        asked = Asked(_paired(paths, lower, upper), gap, self._key(state, lower), entries)
+        decided = self._sampler.decide_exchanges(self.test, asked, epoch, control)
+        if epoch <= control.burn_in or control.burn_in == 0:
             memory = jax.tree.map(np.copy, replicas.memory)
             for known, new in zip(jax.tree.leaves(memory), jax.tree.leaves(decided.entries), strict=True):
                 known[lower, 0, 0] = new
@@ -69,7 +70,15 @@ class Exchanger:
         return state, replicas.after(self._ladder, lower, upper, decided.is_accepted, *took)
 
     @single
-    def planned(self, state: State, replicas: Replicas, epoch: int, tolerance: float | None, used: float) -> Replicas:
+    def plan(
+        self,
+        state: State,
+        replicas: Replicas,
+        epoch: int,
+        control: Control,
+        tolerance: float | None,
+        used: float,
+    ) -> Replicas:
         """With batches for exchanges within the tolerance, where there are enough pairs to look at and it pays.
 
         `used` are evaluations per chain so far; plans of which too little is known keep a cautious noise.
@@ -80,14 +89,14 @@ class Exchanger:
         population, chains = self._sampler.program.population, len(state.path)
         lower, upper = self._ladder.pairs_across(_MOST)
         entries = jax.tree.map(lambda leaf: leaf[lower, 0, 0], memory)
-        s, paths = self._gap(epoch, lower, upper), np.asarray(state.path)
+        s, paths = self._gap(epoch, control, lower, upper), np.asarray(state.path)
         most = np.asarray(self.test.most_examples(entries, s, population.size))  # type: ignore[arg-type]
         examples = examples_per_proposal(population.size, int(min(most.max(), population.most)))
         cost = len(lower) * examples * paths.shape[1]
         if len(lower) < _LEAST or cost > SHARE_AT_MOST * used * chains:
             return replicas
         asked = _paired(paths, lower, upper), self._key(state, lower)
-        found, steps = self._sampler.look_at_exchanges(*asked, epoch, examples)
+        found, steps = self._sampler.look_at_exchanges(*asked, epoch, examples, control)
         is_sound = np.isfinite(found).all(1)
         pick = lambda leaf: np.asarray(leaf)[is_sound]  # noqa: E731
         zero = np.zeros(int(is_sound.sum()), np.float32)
@@ -99,17 +108,17 @@ class Exchanger:
             getattr(memory, name)[:] = value
         return replicas._replace(memory=memory).having_read(lower, examples * paths.shape[1], steps)
 
-    def spaced(self, replicas: Replicas, adapted: Adapted) -> tuple[Replicas, Adapted]:
+    def space(self, replicas: Replicas, control: Control) -> tuple[Replicas, Control]:
         """Levels moved so that neighbours exchange equally often, as far as that is known."""
         rejection = replicas.rejection(self._ladder) if self._exchange.space else None
         if rejection is None:
-            return replicas, adapted
-        now = self._sampler.levels[self._ladder.chains[0]]
+            return replicas, control
+        now = self._sampler.levels(control)[self._ladder.chains[0]]
         levels = self._ladder.spread(spaced(now, rejection).astype(np.float32))
-        return replicas.moved(), adapted._replace(levels=levels)
+        return replicas.moved(), control._replace(levels=levels)
 
-    def _gap(self, epoch: int, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        s = self._sampler.s_at(epoch)
+    def _gap(self, epoch: int, control: Control, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        s = self._sampler.s_at(epoch, control)
         return np.asarray((s[upper] - s[lower]).astype(np.float32))
 
     @staticmethod

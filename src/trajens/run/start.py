@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from trajens.acceptance import Penalty
 from trajens.errors import Stopped, require
 from trajens.losses import compiled_losses_of_pairs
 from trajens.precision import as_single
 from trajens.problem import Problem
 from trajens.progress import Progress, ProgressBar, Show
 from trajens.records import Records
-from trajens.sampling.course import ByData
+from trajens.run.control import Budget
+from trajens.run.identity import identify, require_same
+from trajens.run.state import IDENTITY, RunState, first_run_state
+from trajens.run.stored import StoredRun
 from trajens.sampling.devices import Sampler
 from trajens.sampling.evolution import Evolution, Evolving, evolved
 from trajens.sampling.first_s import looks, slopes
-from trajens.sampling.scoring import rescored
+from trajens.sampling.scoring import reweight
 from trajens.sampling.start_curve import StartCurve
+from trajens.storage.checkpoint import Arrays
 from trajens.storage.directory import RunDirectory
-from trajens.storage.identity import identity_of
-from trajens.storage.standing import Standing
-from trajens.storage.stored import StoredRun
 from trajens.target import Target
 
 BUDGET = 2.5e7
@@ -60,8 +61,8 @@ def scale_of(problem: Problem, prior: float | str | None = "auto") -> float:
     return float(known) if around is None else min(float(known), _WIDE * size)
 
 
-def for_evolution(pairs: float) -> float:
-    """Of a budget of pairs per chain, what goes into a start by evolution."""
+def evolution_pairs(pairs: float) -> float:
+    """Pairs of losses per chain spent on the evolution start, of a budget of `pairs` per chain."""
     return SHARE_OF_EVOLUTION * min(pairs, BUDGET * (pairs / BUDGET) ** LESS)
 
 
@@ -83,21 +84,22 @@ class Start:
     records: Records = field(default_factory=dict)
 
 
-def start_of(
+def starting_paths(
     sampler: Sampler,
+    budget: Budget,
     start: Any,
-    shown: Shown,
+    show: ShowStart,
     directory: RunDirectory | None,
     stop: Callable[[], bool] | None,
 ) -> Start:
-    """What `start` of `trajens.train` stands for."""
+    """Find the paths that `start` of `trajens.train` stands for."""
     target, chains = sampler.target, sampler.settings.chains
     if not isinstance(start, (str, Path)):
         return Start(_constant(start, target, chains))
     if start == RANDOM:
         return Start(None)
     if start == EVOLUTION:
-        return _evolved(sampler, shown, directory, stop)
+        return _evolve(sampler, budget, show, directory, stop)
     require(
         Path(start).is_dir(),
         f"start must be evolution, random, an array or the directory of a run, got {str(start)!r}; check it.",
@@ -105,36 +107,51 @@ def start_of(
     return Start(StoredRun(start).paths)
 
 
-def _evolved(sampler: Sampler, shown: Shown, directory: RunDirectory | None, stop: Callable[[], bool] | None) -> Start:
+def _evolve(
+    sampler: Sampler,
+    budget: Budget,
+    show: ShowStart,
+    directory: RunDirectory | None,
+    stop: Callable[[], bool] | None,
+) -> Start:
     """Constant paths at models by evolution, or at those it began with where they are better."""
-    target, settings, problem = sampler.target, sampler.settings, sampler.target.problem
-    assert isinstance(settings.course, ByData)
+    target, chains, problem = sampler.target, sampler.settings.chains, sampler.target.problem
     random = sampler.init()
     models = np.asarray(random.path)[:, 0]
-    scale = scale_of(problem, target.prior)
-    how, generations = Evolution(scale=scale).within(for_evolution(settings.course.pairs), problem.population.most)
+    how, generations = Evolution(scale=scale_of(problem, target.prior)).within(
+        evolution_pairs(budget.pairs), problem.population.most
+    )
     pairs, began = how.pairs * how.examples, time.perf_counter()
-    identity = {} if directory is None else identity_of(target, settings)
-    kept = None if directory is None else directory.kept_start(identity)
+    kept, identity = _load_start(sampler, budget, directory)
     begin = Evolving.of(models) if kept is None else Evolving(int(kept["done"]), *(kept[n] for n in _MOMENTS))
-    curve = StartCurve(generations, settings.chains, kept)
+    curve = StartCurve(generations, chains, kept)
 
     def watch(now: Evolving, losses: np.ndarray) -> bool:
         curve.add(now.done, losses)
-        shown(now.done * pairs, float(losses[-1].mean()), time.perf_counter() - began, settings.chains)
+        show(now.done * pairs, float(losses[-1].mean()), time.perf_counter() - began, chains)
         is_stopped = stop is not None and stop()
         if directory is not None and (is_stopped or directory.is_due()):
-            named = zip(_MOMENTS, now[1:], strict=True)
-            directory.keep_start({"done": np.array(now.done), **dict(named), **curve.arrays}, identity)
+            moments = dict(zip(_MOMENTS, now[1:], strict=True))
+            directory.keep_start({"done": np.array(now.done), **moments, **curve.arrays, **identity})
         return is_stopped
 
     found = evolved(problem, jax.tree.map(np.asarray, random.key), begin, generations, how, watch)
     if found.done < generations:
         raise Stopped(f"stopped in the start of the run, after {found.done:,} of {generations:,} generations")
-    some = _checked(problem, settings.course.pairs)
+    some = _checked(problem, budget.pairs)
     of_found, of_first = _losses(problem, np.stack([found.model, models], axis=1), some).T
     chosen = np.where((of_found < of_first)[:, None], found.model, models)
-    return Start(_constant(chosen[:, None], target, settings.chains), float(generations * pairs), curve.records(pairs))
+    return Start(_constant(chosen[:, None], target, chains), float(generations * pairs), curve.records(pairs))
+
+
+def _load_start(sampler: Sampler, budget: Budget, directory: RunDirectory | None) -> tuple[Arrays | None, Arrays]:
+    """How far a start had come that was stopped, and what it must be known by."""
+    if directory is None:
+        return None, {}
+    identity, kept = identify(sampler.target, sampler.settings, budget), directory.load_start()
+    if kept is not None:
+        require_same(json.loads(str(kept.pop(IDENTITY))), identity, directory.path)
+    return kept, {IDENTITY: np.array(json.dumps(identity))}
 
 
 def _constant(start: Any, target: Target, chains: int) -> np.ndarray:
@@ -165,45 +182,39 @@ def _losses(problem: Problem, pairs: np.ndarray, some: np.ndarray) -> np.ndarray
     return np.where(np.isfinite(mean), mean, np.inf)
 
 
-def begun_at(sampler: Sampler, paths: np.ndarray | None, pairs: float) -> Standing:
-    """The standing before the first epoch: paths, a first s, sizes of moves that suit it."""
-    state, adapted, program = sampler.init(paths), sampler.adapted, sampler.program
-    course = sampler.settings.course
-    assert isinstance(course, ByData)
+def first_state(sampler: Sampler, budget: Budget, paths: np.ndarray | None, pairs: float) -> RunState:
+    """The state before the first epoch: paths that took `pairs` pairs per chain, a first s, moves that suit it."""
+    state, control, program = sampler.init(paths), sampler.control, sampler.program
     if sampler.settings.is_scoring:
-        adapted, _ = rescored(sampler, state, adapted, pairs)
-        sampler.adapt(adapted)
-    found = slopes(sampler, state, _for_slopes(sampler))
-    per_renewal = (course.pairs - pairs) / (2 * course.renewals(pairs))
+        control, _ = reweight(sampler, state, control, pairs)
+    found = slopes(sampler, state, _slope_pairs(sampler, budget), control)
+    per_renewal = (budget.pairs - pairs) / (2 * budget.renewals(pairs))
     s = found.first_s() if paths is None else found.first_s_of_trained(per_renewal, program.tau)
     if program.is_tuned:
         state = sampler.with_share(state, found.share_at(s, program.chunk))
-    goal = float(sampler.target.s_values.max())
+    goal, reference = float(sampler.target.s_values.max()), math.inf
     if paths is not None:
         ends = np.asarray(state.path)[:, [0, -1]]
-        some = _checked(sampler.target.problem, course.pairs)
-        adapted = adapted._replace(ceiling=float(_losses(sampler.target.problem, ends, some).mean()))
-    adapted = adapted._replace(tilt=min(s / goal, 1.0) if course.is_to_s else s)
-    if isinstance(program.acceptance, Penalty) and state.acceptance:
-        # While s rises, as much noise as moves furthest; audits will tell what is within the tolerance.
-        memory = jax.tree.map(np.asarray, state.acceptance)
-        state = sampler.with_memory(state, memory._replace(rho=np.full_like(memory.rho, program.acceptance.rho)))
-    first = course.first_mark(program.chunk, program.lanes, pairs)
-    return Standing(state, 0, np.array([first]), adapted=adapted, begun=pairs)
+        some = _checked(sampler.target.problem, budget.pairs)
+        reference = float(_losses(sampler.target.problem, ends, some).mean())
+    control = control._replace(tilt=min(s / goal, 1.0) if budget.is_to_s else s)
+    memory = program.acceptance.while_rising(jax.tree.map(np.asarray, state.acceptance))
+    state = sampler.with_memory(state, memory) if memory else state
+    first = budget.first_mark(program.chunk, program.lanes, pairs)
+    return replace(first_run_state(state, control, np.array([first]), pairs), reference_loss=reference)
 
 
-def _for_slopes(sampler: Sampler) -> float:
-    """Pairs of losses, of all chains together, for a look at where s begins."""
-    assert isinstance(sampler.settings.course, ByData)
-    return _SHARE_OF_SLOPES * sampler.settings.course.pairs * sampler.settings.chains
+def _slope_pairs(sampler: Sampler, budget: Budget) -> float:
+    """Pairs of losses, of all chains together, for finding where s begins."""
+    return _SHARE_OF_SLOPES * budget.pairs * sampler.settings.chains
 
 
-def compile_ahead(sampler: Sampler) -> None:
+def compile_ahead(sampler: Sampler, budget: Budget) -> None:
     """Begin to compile what is needed after the start."""
-    sampler.compile_ahead(looks(sampler, _for_slopes(sampler)))
+    sampler.compile_ahead(looks(sampler, _slope_pairs(sampler, budget)))
 
 
-class Shown:
+class ShowStart:
     """Shows the start, where progress is shown."""
 
     def __init__(self, progress: bool | Show, pairs: float):
@@ -215,7 +226,7 @@ class Shown:
         if self._show:
             self._show(Progress(0, seconds, loss, math.nan, math.nan, pairs * chains, chains, EVOLUTION))
 
-    def __enter__(self) -> Shown:
+    def __enter__(self) -> ShowStart:
         return self
 
     def __exit__(self, *_: object) -> None:

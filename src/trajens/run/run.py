@@ -1,43 +1,45 @@
-"""A run: epochs, burn-in, recording, progress, stopping and resuming around the sampler. No physics here."""
+"""A run in memory: `sample` makes one, `Run` is its result and continues it."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-import jax
 import numpy as np
 
 from trajens.acceptance import AcceptanceTest
 from trajens.convergence import Converged
 from trajens.errors import InputError, StorageError, integer
-from trajens.moves import Proposer
-from trajens.onward import shown, standings
 from trajens.precision import single
 from trajens.progress import Show
-from trajens.recorded import Recorded
-from trajens.records import Records, num_records, warn_if_not_finite, warn_of_tilt
-from trajens.sampling import marks
-from trajens.sampling.adapted import MAX_EPOCHS, Adapted
-from trajens.sampling.devices import Sampler, s_of
+from trajens.records import MAX_EPOCHS, Records, num_records, warn_if_not_finite, warn_of_tilt
+from trajens.run.control import (
+    RECORDS,
+    Controller,
+    FixedEpochs,
+    controller_until,
+    count_marks,
+    extend_marks,
+    plan_marks,
+)
+from trajens.run.identity import describe_run, fingerprint_network, identify
+from trajens.run.log import Log
+from trajens.run.loop import Loop, show_progress
+from trajens.run.state import RunState, first_run_state, unpack
+from trajens.run.stored import Recorded, StoredRun, summary_of
+from trajens.sampling.devices import Sampler, first_control, s_of
 from trajens.sampling.footprint import require_room
 from trajens.sampling.ladder import Exchange
+from trajens.sampling.program import Control
 from trajens.sampling.replicas import first_replicas
 from trajens.sampling.sampler import State, state_like
-from trajens.sampling.settings import Observable, Settings, default_burn_in
-from trajens.sampling.until import UntilConverged, course_until
-from trajens.scan import Scan
+from trajens.sampling.settings import Settings, SettingsDict, default_burn_in, settings_of
 from trajens.schedule import require_valid, settled
-from trajens.storage.directory import RunDirectory
-from trajens.storage.identity import identity_of
-from trajens.storage.logbook import Logbook
-from trajens.storage.standing import Standing
-from trajens.storage.stored import summary_of
-from trajens.storage.witness import witness_of
+from trajens.storage.directory import RunDirectory, map_history
 from trajens.target import Target
 
 
@@ -49,8 +51,10 @@ class Run(Recorded):
     ----------
     target : Target
     settings : Settings
-    standing : Standing
-        Where it stands: state, epoch, marks, what was counted since the last record, seconds.
+    controller : Controller
+        What decides at every record how it goes on.
+    run_state : RunState
+        All that its next decision depends on: paths, control, epoch, marks, counts, evaluations spent.
     records : dict of arrays (chains, records)
         ``epoch``; ``loss`` per model on fresh data (or all of it) at that epoch, its sampling error ``loss_error``;
         and over the epochs since the record before: ``loss_deciding`` (the paper's estimate), ``acceptance``,
@@ -64,7 +68,8 @@ class Run(Recorded):
 
     target: Target
     settings: Settings
-    standing: Standing
+    controller: Controller
+    run_state: RunState
     records: Records
     kept: np.ndarray | None = None
     out: RunDirectory | None = None
@@ -72,22 +77,22 @@ class Run(Recorded):
     @property
     def state(self) -> State:
         """What the sampler goes on from."""
-        return self.standing.state
+        return self.run_state.state
 
     @property
-    def adapted(self) -> Adapted:
-        """What was adapted between records."""
-        return self.standing.adapted
+    def control(self) -> Control:
+        """What may change between two records: tilt, burn-in, copies of examples, levels of s."""
+        return self.run_state.control
 
     @property
     def burn_in(self) -> int:
         """The epoch at which averages begin, and nothing is adapted any more."""
-        return self.adapted.burn_in
+        return self.control.burn_in
 
     @property
     def s(self) -> np.ndarray:
         """The tilt of every chain as it stands, (chains,)."""
-        return s_of(self.target, self.adapted, self.epochs, self.settings.chains)
+        return s_of(self.target, self.control, self.epochs, self.settings.chains)
 
     @property
     def start_records(self) -> Records:
@@ -96,7 +101,7 @@ class Run(Recorded):
         ``data_used`` are the pairs of losses so far, and go on in those of `records`; ``loss`` is the mean, since the
         record before, over all models that the strategy tried, on its minibatches.
         """
-        return self.standing.start
+        return self.run_state.start
 
     @property
     def paths(self) -> np.ndarray:
@@ -106,27 +111,27 @@ class Run(Recorded):
     @property
     def history(self) -> np.ndarray | None:
         """The path at every record, (chains, records, tau, dim), with ``keep_paths=True``; with `out`, on the disk."""
-        return self.kept if self.out is None else self.out.history
+        return self.kept
 
     @property
     def epochs(self) -> int:
         """Epochs done."""
-        return self.standing.epoch
+        return self.run_state.epoch
 
     @property
     def marks(self) -> np.ndarray:
         """The epochs at which is recorded, those to come included."""
-        return self.standing.marks
+        return self.run_state.marks
 
     @property
     def seconds(self) -> float:
         """Time spent sampling."""
-        return self.standing.seconds
+        return self.run_state.seconds
 
     @property
     def is_complete(self) -> bool:
         """Whether all epochs asked for were done; False after a stop."""
-        return self.standing.is_complete
+        return self.run_state.is_complete
 
     def summary(self, chains: Any = None) -> dict[str, Any]:
         """Plain numbers over the epochs after burn-in, averaged over all chains or those in `chains`.
@@ -136,6 +141,11 @@ class Run(Recorded):
         the worst of what `convergence` finds, NaN where records are too few to say.
         """
         return summary_of(self.records, self.burn_in, self.epochs, self.seconds, chains)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """How it samples what, in plain values."""
+        return describe_run(self.target, self.settings, self.controller)
 
     def extend(
         self,
@@ -150,10 +160,14 @@ class Run(Recorded):
         """
         out = None if self.out is None else self.out.again()
         with out or nullcontext():
-            return _run(replace(self._extended(epochs, records), out=out), progress, stop)
+            return _advance(replace(self._extended(epochs, records), out=out), progress, stop)
 
     def _extended(self, epochs: int, records: int | None = None) -> Run:
-        return replace(self, standing=replace(self.standing, marks=marks.extended(self.marks, epochs, records)))
+        return replace(self, run_state=replace(self.run_state, marks=extend_marks(self.marks, epochs, records)))
+
+    def _identity(self) -> Any:
+        """What its directory must know it by."""
+        return identify(self.target, self.settings, self.controller), fingerprint_network(self.target.problem)
 
     def __repr__(self) -> str:
         return f"Run({self.target}, epochs={self.epochs}, chains={self.settings.chains})"
@@ -162,27 +176,16 @@ class Run(Recorded):
 def sample(
     target: Target,
     epochs: int,
-    chains: int = Settings.chains,
-    seed: int | Sequence[int] = Settings.seed,
-    burn_in: int | None = None,
-    move: Proposer | None = None,
-    acceptance: AcceptanceTest | None = None,
-    scan: str | Scan = Settings.scan,
+    *,
     initial: Any = None,
-    records: int = marks.RECORDS,
-    keep_paths: bool = Settings.keep_paths,
+    records: int = RECORDS,
     progress: bool | Show = False,
-    devices: Sequence[jax.Device] | None = None,
     out: str | Path | RunDirectory | None = None,
     stop: Callable[[], bool] | None = None,
-    ahead: int = Settings.ahead,
-    observe: Mapping[str, Observable] | None = None,
-    scores: str | np.ndarray | None = None,
-    tune: bool = Settings.tune,
-    exchange: Exchange | int | bool | None = None,
     until: str | Converged | None = None,
     max_epochs: int | None = None,
     test: AcceptanceTest | None = None,
+    **settings: Unpack[SettingsDict],
 ) -> Run:
     """Sample paths from `target` with independent chains.
 
@@ -191,47 +194,20 @@ def sample(
     target : Target
     epochs : int
         Proposals per chain, burn-in included; with `until`, the fewest.
-    chains : int
-        Independent chains; they run in one compiled program, spread over the devices JAX sees.
-    seed : int in 0..2**32 - 1, or one for every chain
-        See `Settings`; chains of one seed have the random numbers of a run with that seed.
-    burn_in : int, optional
-        Epochs left out of `Run.summary`; default a fifth, or as long as a schedule of s needs to settle. Tests that
-        adapt do so until then; with 0 they adapt throughout.
-    move : Move or Mixture
-        Default ``SingleSite()``, which redraws all of few parameters and a quarter of many.
-    acceptance : AcceptanceTest
-        Default ``Penalty()``.
-    scan : "checkerboard", "random" or a Scan
     initial : array, optional
         A model (dim,), a path (tau, dim) or paths (chains, tau, dim) to start from; default: the problem's own,
         or a random model, and a walk of steps sigma from it.
     records : int
         How often statistics are recorded. Of more than 1024 examples, measuring the loss takes about a tenth of what
         sampling reads at most: where there are many records, each uses fewer examples.
-    keep_paths : bool
-        Keep the path at every record in ``Run.history``; with `out`, on the disk and not in memory.
     progress : bool or callable
         True shows a progress bar on stderr; a callable is handed a `Progress` after every block.
-    devices : sequence of jax devices, optional
-        Where chains may run; default all that JAX sees. As many are used as divide the chains evenly.
     out : path or RunDirectory, optional
         A new directory for records and checkpoints. With ``RunDirectory(path, resume=True)`` and otherwise the same
         arguments, a run there goes on, bit for bit as if never interrupted, to the larger of `epochs` and what it was
         asked for before.
     stop : callable, optional
         Asked after every block of about half a second; True saves and ends the run, see `Run.is_complete`.
-    ahead : int
-        Chunks of a minibatch that are evaluated at once, see `Settings`.
-    observe : dict of functions, optional
-        Records of one's own, ``{"name": function of a path (tau, dim)}``, see `Settings`.
-    scores : "losses" or array (N,), optional
-        How often examples are drawn for a decision, up to a factor, see `Settings`; the law stays that of the data.
-    tune : bool
-        Let moves tune their sizes in burn-in, unless they are given.
-    exchange : Exchange, int or True, optional
-        Exchange paths between chains at neighbouring s, every so many epochs, see `trajens.Exchange`; chains of one s
-        are then independent of each other, those of different s are not.
     until : "converged" or Converged, optional
         Go on until the chains of every s agree and errors are small enough, see `Converged`; looked at after `epochs`
         and then whenever the run is half as long again. Averages leave out a fifth of it, or `burn_in` if more.
@@ -239,6 +215,10 @@ def sample(
         The most, with `until`; a run that has not converged by then says so.
     test : AcceptanceTest, optional
         The name that `acceptance` had before; it still works, with a warning, in this version.
+    **settings
+        The fields of `Settings` by name: ``chains``, ``seed``, ``burn_in`` (default a fifth, or as long as a schedule
+        of s needs to settle), ``move``, ``acceptance``, ``scan``, ``keep_paths``, ``devices``, ``ahead``, ``observe``,
+        ``scores``, ``tune``, ``exchange``.
 
     Returns
     -------
@@ -246,82 +226,73 @@ def sample(
     """
     epochs = integer("epochs", epochs, 1, "one epoch is one proposal", MAX_EPOCHS)
     directory = RunDirectory(out) if isinstance(out, (str, Path)) else out
-    if burn_in is None and directory is not None and directory.resume and directory.stored.has_checkpoint:
-        burn_in = directory.stored.asked_burn_in
-    if burn_in is None:
-        burn_in = max(default_burn_in(epochs), settled(Target.checked(target).schedule, epochs))
-    given: dict[str, Any] = {
-        "move": move,
-        "acceptance": _renamed(acceptance, test),
-        "devices": devices,
-        "observe": observe,
-        "scores": scores,
-    }
-    settings = Settings(
-        chains=chains,
-        seed=seed,
-        burn_in=burn_in,
-        scan=scan,
-        keep_paths=keep_paths,
-        ahead=ahead,
-        tune=tune,
-        exchange=exchange,
-        course=course_until(until, max_epochs, epochs, directory is not None and directory.resume),
-        **{name: value for name, value in given.items() if value is not None},
-    ).checked(target)
-    recorded = marks.count(epochs, settings.burn_in, records) * max(epochs, max_epochs or 0) // epochs
-    require_room(target, settings, recorded, directory is not None)
-    plan = marks.planned(epochs, settings.burn_in, records)
-    require_valid(target.schedule, plan)
+    is_resumed = directory is not None and directory.resume
+    given = {**settings, "acceptance": _renamed(settings.get("acceptance"), test)}
+    if given.get("burn_in") is None:
+        given["burn_in"] = _default_burn_in(target, epochs, directory)
+    how = settings_of(given).checked(target)
+    fixed = FixedEpochs(how.burn_in, target.schedule)
+    # One that is resumed may have been extended beyond max_epochs.
+    controller = controller_until(fixed, until, max_epochs, 1 if is_resumed else epochs)
+    recorded = count_marks(epochs, how.burn_in, records) * max(epochs, max_epochs or 0) // epochs
+    require_room(target, how, recorded, directory is not None)
+    marks = plan_marks(epochs, how.burn_in, records)
+    require_valid(target.schedule, marks)
 
-    def begin(sampler: Sampler) -> Standing:
+    def begin(sampler: Sampler) -> RunState:
         if initial is None:
             # Paths of the user's are looked at before anything is compiled.
             sampler.compile_ahead()
-        return Standing(sampler.init(initial), 0, plan, adapted=sampler.adapted)
+        return first_run_state(sampler.init(initial), sampler.control, marks)
 
-    return carried_out(target, settings, directory, begin, progress, stop, epochs)
+    return run_or_resume(target, how, controller, begin, directory, progress=progress, stop=stop, epochs=epochs)
 
 
-def carried_out(
+def _default_burn_in(target: Target, epochs: int, directory: RunDirectory | None) -> int:
+    """That of the run that is resumed; else a fifth, or as long as a schedule needs to settle."""
+    if directory is not None and directory.resume and directory.files.has_checkpoint:
+        return StoredRun.of(directory.files).asked_burn_in
+    return max(default_burn_in(epochs), settled(Target.checked(target).schedule, epochs))
+
+
+def run_or_resume(
     target: Target,
     settings: Settings,
+    controller: Controller,
+    begin: Callable[[Sampler], RunState],
     directory: RunDirectory | None,
-    begin: Callable[[Sampler], Standing],
+    *,
     progress: bool | Show = False,
     stop: Callable[[], bool] | None = None,
     epochs: int = 0,
 ) -> Run:
-    """The run that goes on from `begin`, or from what is in its directory; to `epochs` at least."""
+    """Run from what `begin` makes of a sampler, or from what is in the directory; to `epochs` at least."""
+    controller.check(target.s_of_chains(settings.chains))
     with directory or nullcontext():
-        run = None if directory is None or not directory.resume else restored(target, settings, directory)
+        run = None if directory is None or not directory.resume else restore(target, settings, controller, directory)
         sampler = None
         if run is None:
             sampler = Sampler(target, settings)
-            run = Run(target, settings, begin(sampler), {}, None, directory)
+            run = Run(target, settings, controller, begin(sampler), {}, None, directory)
         if epochs > run.marks[-1]:
             run = run._extended(epochs - int(run.marks[-1]))
-        return _run(run, progress, stop, sampler)
+        return _advance(run, progress, stop, sampler)
 
 
-def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampler: Sampler | None = None) -> Run:
-    """Advance to each mark in turn and record there, until the last one or until `stop` says so."""
+def _advance(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampler: Sampler | None = None) -> Run:
+    """Go on to the last mark, or until `stop` says so; what was sampled is saved whatever happens."""
     if run.is_complete:
         return run
     sampler = Sampler(run.target, run.settings) if sampler is None else sampler
-    sampler.adapt(run.adapted)
-    log = Logbook(run.records, run.kept, run.out, run.settings.keep_paths)
-    now = first = replace(run.standing, state=sampler.place(run.state))
+    log = Log(run.records, run.kept, run.out, run.settings.keep_paths)
+    now = first = replace(run.run_state, state=sampler.place(run.state))
     sampler.compile_ahead()
-    if run.out is None:
-        log.begin(now, {})
-    else:
-        log.begin(now, identity_of(run.target, run.settings), witness_of(run.target.problem))
+    log.begin(now, *(({}, None) if run.out is None else run._identity()))
     try:
-        with shown(progress, now, log, run.settings.course) as show:
-            for now in standings(first, sampler, log, stop):
+        with show_progress(progress, now, log, run.controller) as show:
+            for now in Loop(sampler, run.controller, log).iterate(first, stop):
                 show(now, run.seconds)
-                log.save(now, is_due=False)
+                log.save_if_due(now)
     except KeyboardInterrupt:
         warnings.warn(f"interrupted at epoch {now.epoch}: this is the run up to there; extend it.", stacklevel=3)
     except StorageError:
@@ -333,21 +304,37 @@ def _run(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampl
     log.save(now)
     records = {name: values[:, : now.recorded] for name, values in log.records.items()}
     warn_if_not_finite(records, num_records(run.records))
-    warn_of_tilt(records, now.adapted.burn_in, getattr(run.settings.acceptance, "tolerance", None))
-    if isinstance(run.settings.course, UntilConverged) and now.is_complete:
-        run.settings.course.warn_if_lacking(records, now.adapted.burn_in)
-    return replace(run, standing=now, records=records, kept=log.history(now.recorded))
+    warn_of_tilt(records, now.control.burn_in, run.settings.acceptance.tolerance)
+    if now.is_complete:
+        run.controller.warn_at_end(records, now.control.burn_in)
+    return replace(run, run_state=now, records=records, kept=log.history(now.recorded))
 
 
-def restored(target: Target, settings: Settings, directory: RunDirectory) -> Run | None:
-    """The run in a directory, or None if nothing was saved there yet."""
-    like = single(state_like)(settings.program(target), settings.chains, target.problem.dim)
-    exchange, replicas = settings.exchange, None
-    if isinstance(exchange, Exchange):
-        program = settings.program(target)
-        replicas = first_replicas(settings.chains, exchange.test(program), program.counts_steps)
-    found = directory.restore(like, lambda: identity_of(target, settings), witness_of(target.problem), replicas)
-    return None if found is None else Run(target, settings, *found, None, directory)
+def restore(target: Target, settings: Settings, controller: Controller, directory: RunDirectory) -> Run | None:
+    """Return the run in a directory, or None if nothing was saved there yet."""
+    if not directory.files.has_checkpoint:
+        return None
+    stored, fingerprint = StoredRun.of(directory.files), fingerprint_network(target.problem)
+    stored.require_same(identify(target, settings, controller))
+    if fingerprint is not None:
+        stored.require_network(fingerprint.network)
+    files = directory.restore()
+    assert files is not None
+    stored = StoredRun.of(files)
+    stored.warn_of_another_machine()
+    state = unpack(files.arrays, _state_like(target, settings), files.marks)
+    kept = map_history(directory.path, state.recorded) if settings.keep_paths else None
+    return Run(target, settings, controller, state, files.records_until(state.recorded), kept, directory)
+
+
+def _state_like(target: Target, settings: Settings) -> RunState:
+    """The state of such a run at its beginning."""
+    program, exchange = settings.program(target), settings.exchange
+    state = single(state_like)(program, settings.chains, target.problem.dim)
+    run = first_run_state(state, first_control(target, settings), np.zeros(1, np.int64))
+    if not isinstance(exchange, Exchange):
+        return run
+    return replace(run, replicas=first_replicas(settings.chains, exchange.test(program), program.counts_steps))
 
 
 def _renamed(acceptance: AcceptanceTest | None, test: AcceptanceTest | None) -> AcceptanceTest | None:

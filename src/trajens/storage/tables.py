@@ -1,25 +1,94 @@
-"""Records on disk: text that people can open for the usual number of chains, plain bytes for thousands of them.
+"""Tables that are only ever appended to: records as text or bytes, and rows of arrays.
 
-    records.csv   one line per record and chain
-    records.bin   one row per record, see `Rows`
+    records.csv   one line per record and chain, text that people can open
+    records.bin   one row per record, for thousands of chains
+    history.bin   one row of paths per record
 
-A record is appended in one piece. What was cut off at the end is left out when they are read.
+A file of rows begins with a line of JSON that says what a row is, an array of one shape and type; plain bytes follow.
+A record is appended in one piece. What a kill has cut off at the end is told by its length and left out. Rows are read
+through the operating system's mapping of the file: however many there are, they take no memory.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from trajens.errors import InputError, require
 from trajens.files import append, cut, flush, storage_errors
 from trajens.records import Records
-from trajens.storage.rows import Rows
 
 TEXT_CHAINS = 256
 """The most chains whose records are kept as text."""
+_LARGEST_ROW = 2**60
+"""Bytes of a row at most; a header that says more is damaged."""
+
+
+class Rows:
+    """The rows in `file`, of `shape` and `dtype` where they are yet to be written."""
+
+    def __init__(self, file: Path):
+        self.file = file
+
+    def append(self, row: np.ndarray) -> None:
+        """Add one row, in one write; the first one decides what a row is."""
+        content = np.ascontiguousarray(row)
+        if not self.file.exists() or self.file.stat().st_size == 0:
+            header = json.dumps({"shape": list(content.shape), "dtype": _described(content.dtype)})
+            append(self.file, header.encode() + b"\n")
+        append(self.file, content.reshape(-1).view(np.uint8).data if content.size else b"")
+
+    def cut(self, count: int) -> None:
+        """Leave `count` rows."""
+        if not self.file.exists():
+            return
+        if count == 0:
+            cut(self.file, 0)
+            return
+        offset, shape, dtype = self._header()
+        cut(self.file, offset + count * _size(shape, dtype))
+
+    def read(self, length: int | None = None) -> np.ndarray:
+        """All whole rows (rows, ...) of the file, or of its first `length` bytes, mapped."""
+        offset, shape, dtype = self._header()
+        end = self.file.stat().st_size if length is None else length
+        count = (end - offset) // max(1, _size(shape, dtype))
+        if count <= 0:
+            return np.zeros((0, *shape), dtype)
+        return np.memmap(self.file, dtype, "r", offset, (count, *shape))
+
+    def _header(self) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
+        try:
+            with self.file.open("rb") as stream:
+                line = stream.readline(1 << 20)
+            header = json.loads(line)
+            dtype = header["dtype"]
+            fields = np.dtype(dtype if isinstance(dtype, str) else [(str(n), str(t)) for n, t in dtype])
+            if fields.hasobject or not line.endswith(b"\n"):
+                raise ValueError("a header that is cut off or of another kind")
+            shape = tuple(int(n) for n in header["shape"])
+            if any(n < 0 for n in shape):
+                raise ValueError("a negative shape")
+            if not 0 < _size(shape, fields) < _LARGEST_ROW:
+                raise ValueError("rows of no bytes, or of more than there can be")
+            return len(line), shape, fields
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise InputError(
+                f"'{self.file}' must begin with a line that says what its rows are, got {error}; restore a copy."
+            ) from None
+
+
+def _described(dtype: np.dtype[Any]) -> Any:
+    return dtype.str if dtype.names is None else [[name, dtype[name].str] for name in dtype.names]
+
+
+def _size(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    return math.prod(shape) * dtype.itemsize
 
 
 class RecordFile:

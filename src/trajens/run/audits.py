@@ -2,9 +2,9 @@
 
 At most a fiftieth of the data goes into audits, but for two that may take more where batches are large: the one at the
 end of burn-in, without which there is no plan within the tolerance, and one at the end of a run that was not audited
-since, without which nobody knows whether it kept it. In burn-in audits are made when the course of the run says so, and
-the acceptance test may plan by them; after it whenever there is enough to spend, and nothing is changed by them.
-All of it is a function of the state and of what was counted, so that a run that is resumed is audited at the same
+since, without which nobody knows whether it kept it. In burn-in audits are made when the controller of the run says
+so, and the acceptance test may plan by them; after it whenever there is enough to spend, and nothing is changed by
+them. All of it is a function of the state and of what was counted, so that a run that is resumed is audited at the same
 epochs.
 """
 
@@ -22,12 +22,12 @@ from trajens.acceptance import AcceptanceTest
 from trajens.acceptance.audit import ORDERS, Acceptances, Balance, Looked, acceptances, balance
 from trajens.moves.base import Site
 from trajens.precision import single
-from trajens.sampling.adapted import Adapted
-from trajens.sampling.course import Turn
+from trajens.run.control import Update
+from trajens.run.record import AuditTerms
 from trajens.sampling.devices import Sampler
 from trajens.sampling.memory import entries_at, view_of
+from trajens.sampling.program import Control
 from trajens.sampling.proposals import MOST_EXAMPLES, PLANNING
-from trajens.sampling.recording import Terms
 from trajens.sampling.sampler import State
 from trajens.sampling.settings import Settings
 from trajens.target import Target
@@ -86,8 +86,8 @@ class Audit:
         return {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
 
 
-class Look(NamedTuple):
-    """Proposals of all chains, (chains, k) flattened, with what the test remembers of their models.
+class Probes(NamedTuple):
+    """Proposals of all chains that were looked at, (chains, k) flattened, with what the test remembers of their models.
 
     `steps` (chains,) are those that their losses took, where these count some.
     """
@@ -100,10 +100,10 @@ class Look(NamedTuple):
 
 
 @single
-def largest_batch(sampler: Sampler, state: State, epoch: int) -> int:
+def largest_batch(sampler: Sampler, state: State, epoch: int, control: Control) -> int:
     """The most examples that a decision reads as things stand at an epoch."""
     program = sampler.program
-    s, memory = sampler.s_at(epoch).astype(np.float32), jax.tree.map(np.asarray, state.acceptance)
+    s, memory = sampler.s_at(epoch, control).astype(np.float32), jax.tree.map(np.asarray, state.acceptance)
     population = program.population
     return int(min(float(_largest_batch(program.acceptance, memory, s, population.size)), population.most))
 
@@ -121,9 +121,9 @@ def examples_per_proposal(size: int | float, batch: int) -> int:
 
 
 @single
-def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: int) -> Look:
-    """`proposals` proposals of every chain with the differences of `examples` examples."""
-    found = sampler.look_at(state, epoch, proposals, examples)
+def probe(sampler: Sampler, state: State, epoch: int, proposals: int, examples: int, control: Control) -> Probes:
+    """Make `proposals` proposals of every chain, with the differences of `examples` examples; nothing is changed."""
+    found = sampler.look_at(state, epoch, proposals, examples, control)
     chains = len(found.s)
     memory = jax.tree.map(np.asarray, state.acceptance)
     # For as many as any audit asks for, so that all share a compilation.
@@ -139,7 +139,7 @@ def look(sampler: Sampler, state: State, epoch: int, proposals: int, examples: i
     # A proposal that is not finite is refused by every test, whatever the rest.
     is_sound = np.isfinite(looked.differences).all(1)
     pick = lambda leaf: leaf[is_sound]  # noqa: E731
-    return Look(
+    return Probes(
         chain[is_sound],
         jax.tree.map(pick, sites),
         looked.those(is_sound),
@@ -154,7 +154,7 @@ def _entries(test: AcceptanceTest, memory: Any, site: Site) -> Any:
     return entries_at(view_of(test, memory, len(site.kind)), site)
 
 
-class Stands(Protocol):
+class Auditable(Protocol):
     """A run: what it samples, how, and where it stands."""
 
     @property
@@ -170,11 +170,11 @@ class Stands(Protocol):
         """What it is continued from."""
 
     @property
-    def adapted(self) -> Adapted:
-        """What it has adapted."""
+    def control(self) -> Control:
+        """Its tilt, burn-in and copies of examples."""
 
 
-def audit(run: Stands, proposals: int = PROPOSALS, examples: int | None = None) -> Audit:
+def audit(run: Auditable, proposals: int = PROPOSALS, examples: int | None = None) -> Audit:
     """How far the decisions of a run are from detailed balance, and so how far its s is from the one asked for.
 
     Proposals are made from its last paths as the sampler would make them, and decided many times on batches that are
@@ -194,13 +194,14 @@ def audit(run: Stands, proposals: int = PROPOSALS, examples: int | None = None) 
         With ``tilt_error``, ``tilt_error_stderr`` and ``s_effective``.
     """
     sampler = Sampler(run.target, run.settings)
-    sampler.adapt(run.adapted)
     # On the host, where counting epochs compiles nothing.
     here: State = jax.tree.map(np.asarray, run.state)
     epoch, state, chains = here.epoch, sampler.place(here), sampler.settings.chains
     if examples is None:
-        examples = examples_per_proposal(sampler.program.population.size, largest_batch(sampler, state, epoch))
-    seen = look(sampler, state, epoch, -(-proposals // chains), examples)
+        examples = examples_per_proposal(
+            sampler.program.population.size, largest_batch(sampler, state, epoch, run.control)
+        )
+    seen = probe(sampler, state, epoch, -(-proposals // chains), examples, run.control)
     found = _acceptances(sampler, seen, generator(sampler, epoch))
     beta, error = balance(found).slope()
     s = float(seen.looked.s.mean()) if len(seen.chain) else float("nan")
@@ -218,80 +219,101 @@ def audit(run: Stands, proposals: int = PROPOSALS, examples: int | None = None) 
     )
 
 
+class Occasion(NamedTuple):
+    """When an audit is thought of.
+
+    Attributes
+    ----------
+    epoch : int
+    control : Control
+        How the run goes on from here.
+    used, audited : float
+        Evaluations per chain so far, to decide and to audit.
+    is_first : bool
+        Whether there was none since burn-in.
+    is_last : bool
+        Whether the run ends here.
+    """
+
+    epoch: int
+    control: Control
+    used: float
+    audited: float
+    is_first: bool
+    is_last: bool
+
+    @property
+    def is_early(self) -> bool:
+        """Whether burn-in is not over."""
+        return self.epoch <= self.control.burn_in
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether nothing is known without it: at the end of burn-in, and once after it."""
+        return self.epoch == self.control.burn_in or (self.is_first and not self.is_early)
+
+
 class Auditor:
     """The audits of a run, in burn-in with plans."""
 
     def __init__(self, sampler: Sampler):
         self._sampler = sampler
 
-    def at(
-        self, state: State, epoch: int, turn: Turn, used: float, audited: float, is_first: bool, is_last: bool
-    ) -> tuple[State, Terms | None]:
-        """The audit at a record, if one is due, and the state with what was planned by it.
-
-        `used` and `audited` are evaluations per chain so far, to decide and to audit; `is_first`: none since burn-in;
-        `is_last`: the run ends here.
-        """
+    def audit_if_due(self, state: State, now: Occasion, update: Update) -> tuple[State, AuditTerms | None]:
+        """The audit at a record, if one is due, and the state with what was planned by it."""
         settings = self._sampler.settings
-        if settings.acceptance.takes_all_data:
+        if settings.acceptance.takes_all_data or (now.is_early and not update.is_planning):
             return state, None
-        is_early = epoch <= turn.adapted.burn_in
-        if is_early and not turn.is_planning:
-            return state, None
-        budget = turn.for_audits * SHARE * used - audited
-        proposals, examples = self._affordable(state, epoch, used, budget, is_first, is_last)
+        budget = update.for_audits * SHARE * now.used - now.audited
+        proposals, examples = self._affordable(state, now, budget)
         if proposals == 0:
             return state, None
-        seen = look(self._sampler, state, epoch, proposals, examples)
-        rng = generator(self._sampler, epoch)
+        seen = probe(self._sampler, state, now.epoch, proposals, examples, now.control)
+        rng = generator(self._sampler, now.epoch)
         terms = self._terms(seen, rng, proposals * examples)
-        if is_early:
-            state = planned(self._sampler, state, seen, tolerance_of(settings.acceptance, turn), rng)
+        if now.is_early:
+            state = planned(self._sampler, state, seen, tolerance_of(settings.acceptance, update), rng)
         return state, terms
 
-    def _affordable(
-        self, state: State, epoch: int, used: float, budget: float, is_first: bool, is_last: bool
-    ) -> tuple[int, int]:
+    def _affordable(self, state: State, now: Occasion, budget: float) -> tuple[int, int]:
         """Proposals of every chain, 0 if there is not enough to spend, and examples of each."""
         sampler = self._sampler
         chains, dim = sampler.settings.chains, sampler.target.problem.dim
-        burn_in = sampler.adapted.burn_in
-        is_early = epoch <= burn_in
-        is_needed = epoch == burn_in or (is_first and not is_early)
         per_example = 1.0
-        if not is_needed:
+        if not now.is_needed:
             # Deciding on resampled batches costs little beside a network, but not beside a few parameters.
-            per_example += (_LEVELS if is_early else 1) * ORDERS * _CHEAP / dim
-        least = _LEAST if is_early or is_needed else PROPOSALS
-        if budget * chains < least * per_example * examples_per_proposal(sampler.program.population.size, 0):
+            per_example += (_LEVELS if now.is_early else 1) * ORDERS * _CHEAP / dim
+        least = _LEAST if now.is_early or now.is_needed else PROPOSALS
+        size = sampler.program.population.size
+        if budget * chains < least * per_example * examples_per_proposal(size, 0):
             return 0, 0
-        examples = examples_per_proposal(sampler.program.population.size, largest_batch(sampler, state, epoch))
-        wanted = -(-(PLANNING if is_early else PROPOSALS) // chains)
-        if epoch == burn_in or (is_needed and is_last):
+        examples = examples_per_proposal(size, largest_batch(sampler, state, now.epoch, now.control))
+        wanted = -(-(PLANNING if now.is_early else PROPOSALS) // chains)
+        if now.epoch == now.control.burn_in or (now.is_needed and now.is_last):
             # Large batches take much to look at, but what no audit has seen may be off by anything.
-            budget = max(budget, min(-(-least // chains) * per_example * examples, SHARE_AT_MOST * used))
+            budget = max(budget, min(-(-least // chains) * per_example * examples, SHARE_AT_MOST * now.used))
         proposals = min(wanted, int(max(budget, 0.0) / (per_example * examples)))
         return (proposals if proposals * chains >= least else 0), examples
 
-    def _terms(self, seen: Look, rng: np.random.Generator, evaluations: int) -> Terms:
+    def _terms(self, seen: Probes, rng: np.random.Generator, evaluations: int) -> AuditTerms:
         """The regression of every chain."""
         terms = balance(_acceptances(self._sampler, seen, rng))
         chains = self._sampler.settings.chains
         of_chains = [Balance(*(column[seen.chain == chain] for column in terms)) for chain in range(chains)]
         beta, error = np.array([one.slope() for one in of_chains]).T
-        return Terms(beta, error, np.array([one.weight.sum() for one in of_chains]), evaluations, seen.steps)
+        return AuditTerms(beta, error, np.array([one.weight.sum() for one in of_chains]), evaluations, seen.steps)
 
 
-def tolerance_of(test: AcceptanceTest, turn: Turn) -> float | None:
+def tolerance_of(test: AcceptanceTest, update: Update) -> float | None:
     """What plans must keep: less while s still rises, and the whole of it at the end of burn-in."""
-    tolerance: float | None = getattr(test, "tolerance", None)
-    if tolerance is None or turn.is_settled:
+    tolerance = test.tolerance
+    if tolerance is None or update.is_settled:
         return tolerance
     return max(tolerance, ANNEALING_TOLERANCE)
 
 
 @single
-def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None, rng: np.random.Generator) -> State:
+def planned(sampler: Sampler, state: State, seen: Probes, tolerance: float | None, rng: np.random.Generator) -> State:
     """The state with plans within the tolerance, one for every s and kind of move."""
     plan = sampler.program.acceptance.plan_within
     memory = jax.tree.map(lambda leaf: np.array(leaf), state.acceptance)
@@ -313,7 +335,7 @@ def planned(sampler: Sampler, state: State, seen: Look, tolerance: float | None,
 
 
 @single
-def _acceptances(sampler: Sampler, seen: Look, rng: np.random.Generator) -> Acceptances:
+def _acceptances(sampler: Sampler, seen: Probes, rng: np.random.Generator) -> Acceptances:
     program = sampler.program
     return acceptances(program.acceptance, program.chunk, seen.entries, seen.looked, rng)
 

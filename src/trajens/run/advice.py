@@ -1,0 +1,373 @@
+"""What a run has chosen, whether it can be relied on, and what to do next, in sentences that fit what it has shown.
+
+`RunFacts` are what is known of a run, in memory or at rest; `findings` are made of them, and `advice` is taken from
+those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trajens.convergence import Converged, Group, by_s
+from trajens.convergence.asked import FEWEST_DRAWS
+from trajens.records import Records, Started, has_summary, is_within, started, summarise
+from trajens.run.run import Run
+from trajens.run.stored import StoredRun
+from trajens.sampling.recording import REASONS
+
+_ERRORS = 3.0
+_RECORDS = 8
+_LOW_ACCEPTANCE, _HIGH_ACCEPTANCE = 0.1, 0.9
+_GROWTH = 1.1
+_REACHED = 1.1
+_FEW_CAPPED = 0.01
+CONVERGENCE = "Convergence"
+_RHAT_SURELY = 1.1
+"""An R-hat that few draws do not explain."""
+
+OK, ATTENTION, UNKNOWN = "ok", "attention", "unknown"
+"""What a finding may come to."""
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at in a run.
+
+    Attributes
+    ----------
+    name : str
+        What it is about, in a word or two.
+    mark : str
+        `OK`, `ATTENTION` or `UNKNOWN`.
+    sentence : str
+        What was found, with its number.
+    following : str
+        What to do about it; empty where there is nothing to do.
+    """
+
+    name: str
+    mark: str
+    sentence: str
+    following: str = ""
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What is known of a run, in memory or at rest, and what findings are made of.
+
+    Attributes
+    ----------
+    records : Records
+        All of them.
+    burn_in, epochs, last_epoch : int
+    is_complete : bool
+    prior, tolerance : float or None
+    is_exact : bool
+        Whether every decision is made on all data.
+    pairs : float or None
+        The budget of every chain, of a run by data.
+    asked_loss : float or None
+        The loss that s was to rise to.
+    asked : Converged or None
+        What the run was to go on for.
+    start : Records
+        Those of its start by evolution; empty where there was none.
+    """
+
+    records: Records
+    burn_in: int
+    epochs: int
+    last_epoch: int
+    is_complete: bool
+    prior: float | None
+    tolerance: float | None
+    is_exact: bool
+    pairs: float | None
+    asked_loss: float | None
+    asked: Converged | None = None
+    start: Records = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: Run | StoredRun) -> RunFacts:
+        """The facts of a run, from its records and its description."""
+        known = run.description
+        controller = known.get("controller")
+        controller = controller if isinstance(controller, dict) else {}
+        asked = controller.get("asked")
+        return cls(
+            records=run.records,
+            burn_in=run.burn_in,
+            epochs=run.epochs if isinstance(run, Run) else run.epoch,
+            last_epoch=int(run.marks[-1]),
+            is_complete=run.is_complete,
+            prior=known.get("prior"),
+            tolerance=known.get("tolerance"),
+            is_exact=bool(known.get("is_exact")),
+            pairs=controller.get("pairs"),
+            asked_loss=controller.get("loss"),
+            asked=Converged(**{k: v for k, v in asked.items() if k != "type"}) if asked else None,
+            start=run.start_records,
+        )
+
+    def started(self, chains: Any = None) -> Started | None:
+        """What the start took and came to, in the mean over all chains or those in `chains`; None without one."""
+        return None if self.pairs is None or not self.start else started(self.start, self.pairs, chains)
+
+    @property
+    def after(self) -> Records:
+        """The records after burn-in; none where there are none."""
+        if not self.records:
+            return {}
+        is_after = self.records["epoch"][0] > self.burn_in
+        return {name: values[:, is_after] for name, values in self.records.items()} if is_after.any() else {}
+
+
+def report(run: Run) -> str:
+    """What was chosen, the audited error of s, and what to do next, for a complete run of `trajens.train`."""
+    found, tolerance = run.summary(), run.settings.acceptance.tolerance
+    begun = RunFacts.of(run).started()
+    came = "" if begun is None else f", {begun.share:.0%} of the budget, to a loss of {begun.loss:.4g}"
+    start = f"start: {run.run_state.start_pairs:.2g} pairs of losses per chain for an evolution strategy{came}\n"
+    moves = f", moves of size {found['move_size']:.2g}" if np.isfinite(found["move_size"]) else ""
+    scores = ", examples drawn by their losses" if run.settings.is_scoring else ""
+    among = "" if run.target.problem.population.limit else f" of {run.target.problem.size}"
+    asked = "" if tolerance is None else f" (tolerance {tolerance:.1%})"
+    return (
+        (start if run.run_state.start_pairs > 0 else "")
+        + f"chosen: s = {_listed(run.s)}, sigma = {run.target.sigma:.3g}{moves}, batches of "
+        + f"{found['batch_size']:.0f}{among}{scores}\n"
+        + f"loss per model: {found['loss']:.4g}\nerror of s, audited: {audited_error(found)}{asked}\n"
+        + f"next: {advice(run).replace('--', '')}"
+    )
+
+
+def audited_error(summary: dict[str, Any]) -> str:
+    """The error of s in a summary, with its standard error."""
+    if not np.isfinite(summary["tilt_error"]):
+        return "too short for an audit"
+    return f"{summary['tilt_error']:+.2%} +- {summary['tilt_error_stderr']:.2%}"
+
+
+def _listed(values: np.ndarray) -> str:
+    return ", ".join(f"{value:.4g}" for value in dict.fromkeys(values.tolist()))
+
+
+def advice(run: Run | StoredRun, out: object = None) -> str:
+    """The first that applies: smaller changes, a law of the first model, more records or epochs, a larger s.
+
+    Parameters
+    ----------
+    run : Run or StoredRun
+        A complete run of a network.
+    out : path, optional
+        Its directory.
+    """
+    facts = RunFacts.of(run)
+    following = [found.following for found in findings(facts, out) if found.following]
+    if following:
+        return following[0]
+    if facts.pairs is not None:
+        return "the loss has stopped falling at this s: a larger --budget takes it lower, more --chains vote better"
+    return "the loss has stopped falling: a larger --s takes it lower, and longer batches with it"
+
+
+def findings(facts: RunFacts, out: object = None) -> list[Finding]:
+    """All that is looked at, the most urgent first; `out` is the directory of the run."""
+    longer = f"trajens resume {out} --epochs {facts.epochs}"
+    if out is None:
+        longer = "more --epochs" if facts.pairs is None else "a larger --budget"
+    found = [_length(facts), _finite(facts), _asked(facts), _acceptance(facts), _weights(facts), _loss(facts, longer)]
+    agreed = agreement(facts.records, facts.burn_in, facts.asked, longer if facts.pairs is None else "")
+    return [finding for finding in (*found, agreed, _capped(facts), _tolerance(facts)) if finding is not None]
+
+
+def _length(facts: RunFacts) -> Finding:
+    name = "Length"
+    if facts.is_complete:
+        return Finding(name, OK, f"The run is complete: {facts.epochs:,} epochs, {facts.burn_in:,} of them burn-in.")
+    far = f"epoch {facts.epochs:,} of {facts.last_epoch:,}"
+    if facts.pairs is not None:
+        used = float(facts.records["data_used"][:, -1].mean()) if "data_used" in facts.records else 0.0
+        far = f"epoch {facts.epochs:,}, with {used / facts.pairs:.0%} of its budget used"
+    return Finding(name, ATTENTION, f"The run is under way, or was stopped, at {far}: what is said here may change.")
+
+
+def _finite(facts: RunFacts) -> Finding | None:
+    """None where every loss was finite, as it should be."""
+    losses, counts = facts.records.get("loss"), facts.records.get("current_not_finite")
+    unmeasured = 0 if losses is None else int((~np.isfinite(losses)).sum())
+    moved = 0 if counts is None else int(counts.sum())
+    if not unmeasured and not moved:
+        return None
+    sentence = f"{unmeasured} recorded losses were not finite, and {moved} decisions moved away from such a model."
+    following = "the loss was not finite on some examples: make it finite on all data"
+    return Finding("Finite loss", ATTENTION, sentence, following)
+
+
+def _asked(facts: RunFacts) -> Finding | None:
+    """None where no loss was asked for."""
+    if facts.asked_loss is None or not facts.after:
+        return None
+    name, loss, asked = "Loss asked for", float(facts.after["loss"].mean()), f"{facts.asked_loss:g}"
+    if loss > _REACHED * facts.asked_loss:
+        following = f"the loss of {asked} that was asked for was not reached: give it a larger --budget"
+        return Finding(name, ATTENTION, f"It is {loss:.4g}; {asked} was asked for and not reached.", following)
+    return Finding(name, OK, f"It is {loss:.4g}; {asked} was asked for.")
+
+
+def _acceptance(facts: RunFacts) -> Finding:
+    name = "Acceptance"
+    if not facts.after:
+        return Finding(name, UNKNOWN, "There is no record after burn-in yet.")
+    found = float(facts.after["acceptance"].mean())
+    if found < _LOW_ACCEPTANCE:
+        following = f"acceptance is {found:.2g}: a smaller --fraction changes less at a time and moves further"
+        return Finding(name, ATTENTION, f"{found:.1%} of the proposals were accepted, which is little.", following)
+    if found > _HIGH_ACCEPTANCE:
+        sentence = f"{found:.1%} of the proposals were accepted: changes are so small that paths move slowly."
+        return Finding(name, ATTENTION, sentence)
+    return Finding(name, OK, f"{found:.1%} of the proposals were accepted, which is sensible.")
+
+
+def _weights(facts: RunFacts) -> Finding:
+    name, records = "Weights", facts.after
+    if not records or _halves(records["weight_rms"])[0].size == 0:
+        return Finding(name, UNKNOWN, "There are too few records after burn-in to say whether weights drift.")
+    first, last = _ends(records)
+    far = f"their root mean square went from {first:.3g} after burn-in to {last:.3g}"
+    far += f" ({last / first - 1:+.1%})" if first > 0 else ""
+    if not _grows(records):
+        return Finding(name, OK, f"Weights do not drift: {far}.")
+    if facts.prior is None:
+        following = "weights still grow, and nothing keeps them: give the first model a law with --prior 0.3"
+        return Finding(name, ATTENTION, f"Weights still grow, and no prior keeps them: {far}.", following)
+    return Finding(name, ATTENTION, f"Weights still grow, so the path is not in equilibrium yet: {far}.")
+
+
+def _loss(facts: RunFacts, longer: str) -> Finding:
+    name, records = "Loss", facts.after
+    count = records["loss"].shape[1] if records else 0
+    if count < _RECORDS:
+        few = "too few records after burn-in to say whether the loss still falls"
+        following = f"there are {few}: ask for more --records"
+        return Finding(name, UNKNOWN, f"There are {few}: {count}, of {_RECORDS} that are needed.", following)
+    before, after = (float(half.mean()) for half in _halves(records["loss"]))
+    apart, error = before - after, _error_apart(records["loss"])
+    if not np.isfinite(apart):
+        return Finding(name, UNKNOWN, "The loss was not finite in some records after burn-in.")
+    halves = f"{before:.4g} and {after:.4g} in the two halves after burn-in"
+    far = f", {abs(apart) / error:.1f} standard errors apart" if error > 0 else ""
+    if _falls(records):
+        sentence = f"The loss still falls: {halves}{far} (more than {_ERRORS:g} are no chance)."
+        return Finding(name, ATTENTION, sentence, f"the loss still falls: go on with {longer}")
+    return Finding(name, OK, f"The loss has stopped falling: {halves}{far}.")
+
+
+def _capped(facts: RunFacts) -> Finding | None:
+    """None where no decision may be cut off."""
+    if "capped" not in facts.after:
+        return None
+    name, share = "Batches", float(facts.after["capped"].sum() / sum(facts.after[reason].sum() for reason in REASONS))
+    if share < _FEW_CAPPED:
+        return Finding(name, OK, f"{share:.1%} of the decisions asked for more examples than max_batch.")
+    sentence = (
+        f"{share:.1%} of the decisions asked for more examples than max_batch, and were noisier than they should."
+    )
+    return Finding(name, ATTENTION, sentence, "decisions are cut off at max_batch examples: make the stream's larger")
+
+
+def _tolerance(facts: RunFacts) -> Finding:
+    name = "Tolerance of s"
+    if facts.is_exact:
+        return Finding(name, OK, "Every decision was made on all data, so that s is exactly what was asked for.")
+    if not has_summary(facts.records, facts.burn_in) or "tilt_error" not in facts.records:
+        return Finding(name, UNKNOWN, "There is no audit after burn-in yet, so the error of s is not known.")
+    found = summarise(facts.records, facts.burn_in, ())
+    if not np.isfinite(found["tilt_error"]):
+        return Finding(name, UNKNOWN, "It was too short for an audit after burn-in, so the error of s is not known.")
+    error = f"the audited error of s is {audited_error(found)}"
+    if facts.tolerance is None:
+        return Finding(name, UNKNOWN, f"No tolerance was asked for; {error}.")
+    asked, is_kept = f"the tolerance of {facts.tolerance:.1%}", is_within(facts.records, facts.burn_in, facts.tolerance)
+    if is_kept is None:
+        return Finding(name, UNKNOWN, f"Undecided: {error}, which neither keeps nor breaks {asked} for sure.")
+    if is_kept:
+        return Finding(name, OK, f"Kept: {error}, within {asked}.")
+    following = "the error of s is beyond its tolerance: a longer burn-in, or a smaller --tolerance, plans better"
+    return Finding(name, ATTENTION, f"Not kept: {error}, beyond {asked}.", following)
+
+
+def _halves(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    middle = values.shape[1] // 2
+    return values[:, :middle], values[:, middle:]
+
+
+def _ends(records: Records) -> tuple[float, float]:
+    """Size of the weights at the first record, and at the last."""
+    return float(records["weight_rms"][:, 0].mean()), float(records["weight_rms"][:, -1].mean())
+
+
+def _grows(records: Records) -> bool:
+    first, last = _ends(records)
+    return last > _GROWTH * first
+
+
+def _error_apart(values: np.ndarray) -> float:
+    """Of the difference between the means of two halves."""
+    return float(np.hypot(*(half.std(ddof=1) / np.sqrt(half.size) for half in _halves(values))))
+
+
+def _falls(records: Records) -> bool:
+    """Whether the second half is lower than the first by more than chance would have it."""
+    before, after = _halves(records["loss"])
+    return float(before.mean() - after.mean()) > _ERRORS * _error_apart(records["loss"])
+
+
+def agreement(records: Records, burn_in: int, asked: Converged | None, longer: str) -> Finding:
+    """The finding on R-hat and effective draws after burn-in.
+
+    Parameters
+    ----------
+    records : Records
+    burn_in : int
+    asked : Converged, optional
+        What the run was to go on for; default the usual, of which is only said whether it is there.
+    longer : str
+        How to go on; empty where that is not to be advised.
+    """
+    usual = Converged() if asked is None else asked
+    groups = by_s(records, burn_in, usual.superchains)
+    if not groups or groups[0].draws < FEWEST_DRAWS:
+        draws = groups[0].draws if groups else 0
+        few = f"{draws} records after burn-in, of {FEWEST_DRAWS} that are needed"
+        return Finding(CONVERGENCE, UNKNOWN, f"Cannot say whether chains agree: there are {few}.")
+    worst = max(groups, key=lambda group: np.inf if np.isnan(group.rhat) else group.rhat)
+    fewest = min(group.ess for group in groups)
+    lacking = usual.lacking(groups)
+    found = f"{_rhat(worst, len(groups), usual)}, and {fewest:,.0f} draws are effective"
+    if not lacking:
+        return Finding(CONVERGENCE, OK, f"{_who(worst)} agree: {found}.")
+    if asked is not None:
+        following = f"the run has not converged as was asked: go on with {longer}" if longer else ""
+        return Finding(CONVERGENCE, ATTENTION, f"Asked for and not reached: {'; '.join(lacking)}.", following)
+    if not np.isfinite(fewest) or np.isnan(worst.rhat):
+        return Finding(CONVERGENCE, UNKNOWN, "Cannot say whether chains agree: nothing changes, or is not finite.")
+    if worst.rhat > _RHAT_SURELY or (fewest >= usual.ess and worst.rhat > usual.rhat):
+        following = f"{_who(worst).lower()} do not agree yet: go on with {longer}" if longer else ""
+        return Finding(CONVERGENCE, ATTENTION, f"{_who(worst)} do not agree yet: {found}.", following)
+    if fewest < usual.ess:
+        few = f"{usual.ess:g} are needed to tell for sure"
+        return Finding(CONVERGENCE, UNKNOWN, f"Cannot say whether {_who(worst).lower()} agree: {found}; {few}.")
+    return Finding(CONVERGENCE, ATTENTION, f"{_who(worst)} agree, but the run still moves: {'; '.join(lacking)}.")
+
+
+def _who(group: Group) -> str:
+    return "The halves of the chain" if len(group.chains) == 1 else "Chains"
+
+
+def _rhat(worst: Group, groups: int, asked: Converged) -> str:
+    kind = "R-hat" if asked.superchains is None else "nested R-hat"
+    where = f" at s = {worst.s:.4g}, where it is worst" if groups > 1 else ""
+    return f"{kind} of loss and models is {worst.rhat:.3f}{where} (good: {asked.rhat:g} at most)"

@@ -1,0 +1,214 @@
+"""The loop of a run: blocks of epochs up to the next mark, and a record there.
+
+At a record the path is measured, the controller says how to go on, example weights and the ladder of s are adapted,
+the run is audited, and all of it is written down. Every step is a function of the state of the run before it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from trajens.progress import Progress, ProgressBar, Show
+from trajens.records import Records, learning_curve
+from trajens.run.audits import Auditor, Occasion, tolerance_of
+from trajens.run.control import Budget, Controller, RecordInfo, Update
+from trajens.run.exchange import Exchanger
+from trajens.run.log import Log
+from trajens.run.record import Observation, make_record
+from trajens.run.state import RunState
+from trajens.sampling.blocks import Blocks
+from trajens.sampling.devices import Sampler
+from trajens.sampling.measure import Measurement, examples_per_measurement
+from trajens.sampling.program import Control
+from trajens.sampling.replicas import Replicas
+from trajens.sampling.scoring import reweight
+from trajens.sampling.sizes import mean_sizes, share_renewed
+from trajens.sampling.tally import add_tallies, no_tally
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What a run goes on with.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    controller : Controller
+    log : Log
+        Where records are written down.
+    """
+
+    sampler: Sampler
+    controller: Controller
+    log: Log
+
+    def iterate(self, run: RunState, stop: Callable[[], bool] | None = None) -> Iterator[RunState]:
+        """Yield the state of the run after every block and every record, until its last mark or until `stop` is True.
+
+        The result does not depend on how epochs are divided into blocks.
+        """
+        sampler, began = self.sampler, time.perf_counter() - run.seconds
+        blocks, auditor = Blocks(sampler.program), Auditor(sampler)
+        exchanger = None if sampler.settings.exchange is None else Exchanger(sampler)
+        if exchanger is not None and run.replicas is None:
+            run = replace(run, replicas=exchanger.begin())
+        while not run.is_complete:
+            is_stopped, mark = False, int(run.marks[run.recorded])
+            while run.epoch < mark and not is_stopped:
+                run = replace(self._advance(run, exchanger, blocks, mark), seconds=time.perf_counter() - began)
+                is_stopped = stop is not None and stop()
+                if run.epoch < mark:
+                    yield run
+            if run.epoch == mark:
+                run = replace(self._record(run, auditor, exchanger), seconds=time.perf_counter() - began)
+                yield run
+            if is_stopped:
+                return
+
+    def _advance(self, run: RunState, exchanger: Exchanger | None, blocks: Blocks, mark: int) -> RunState:
+        """Advance by a block, at most to `mark`, with the exchanges that are due on the way."""
+        last = min(mark, run.epoch + blocks.epochs)
+        with blocks.timed():
+            while run.epoch < last:
+                epoch = last if exchanger is None else min(last, exchanger.following(run.epoch))
+                state, tally = self.sampler.advance_to(run.state, epoch, run.control)
+                counted = add_tallies(run.tally, jax.tree.map(np.asarray, tally))
+                run = replace(run, state=state, epoch=epoch, tally=counted)
+                if exchanger is not None and run.replicas is not None:
+                    state, replicas = exchanger.exchange_if_due(run.state, run.replicas, epoch, run.control)
+                    run = replace(run, state=state, replicas=replicas)
+        return run
+
+    def _record(self, run: RunState, auditor: Auditor, exchanger: Exchanger | None) -> RunState:
+        """Measure at a mark, adapt, audit, write it down, and count from 0 again."""
+        sampler, problem = self.sampler, self.sampler.target.problem
+        pairs = float(np.mean(run.tally.evaluations))
+        examples = examples_per_measurement(problem.population.size, sampler.target.tau, pairs)
+        measured = sampler.measure_at(run.state, run.epoch, examples)
+        update = self.controller.update(self._describe(run, measured), run.control)
+        control, evaluations = update.control, examples * sampler.target.tau
+        if update.is_reweighting and sampler.settings.is_scoring:
+            control, read = reweight(sampler, run.state, control, self._pairs_used(run))
+            evaluations += read
+        control, replicas = self._adapt_ladder(run, control, update, exchanger)
+        now = Occasion(
+            run.epoch,
+            control,
+            self._pairs_used(run),
+            float(np.mean(run.spent.audited)),
+            is_first=run.last_audit <= control.burn_in,
+            is_last=run.recorded + 1 == len(run.marks) and not update.marks,
+        )
+        state, audit = auditor.audit_if_due(run.state, now, update)
+        audited = (0, 0) if audit is None else (audit.evaluations, audit.steps)
+        spent = run.spent.plus(run.tally, evaluations, np.asarray(measured.steps, np.int64), *audited)
+        found = self._observe(run, measured)._replace(spent=spent, audit=audit, replicas=replicas)
+        self.log.add(run.recorded, make_record(run, found), run.state.path)
+        is_at_end = run.recorded + 1 == len(run.marks)
+        return replace(
+            run,
+            state=state,
+            control=control,
+            marks=np.concatenate([run.marks, np.array(update.marks, run.marks.dtype)]) if is_at_end else run.marks,
+            tally=no_tally(len(run.tally.proposals)),
+            spent=spent,
+            recorded=run.recorded + 1,
+            last_audit=run.epoch if audit is not None and (audit.tilt_weight > 0).any() else run.last_audit,
+            replicas=None if replicas is None else replicas.from_now(),
+        )
+
+    def _pairs_used(self, run: RunState) -> float:
+        """Pairs of losses per chain so far."""
+        return float(np.mean(run.tally.evaluations + run.spent.decided))
+
+    def _describe(self, run: RunState, measured: Measurement) -> RecordInfo:
+        """What the controller is told."""
+        settings, target = self.sampler.settings, self.sampler.target
+        share = share_renewed(run.state.sizes, settings.move, target.problem.dim)
+        before = 0 if run.recorded == 0 else int(run.marks[run.recorded - 1])
+        return RecordInfo(
+            epoch=run.epoch,
+            epochs=run.epoch - before,
+            pairs_used=self._pairs_used(run),
+            start_pairs=run.start_pairs,
+            pairs=float(np.mean(run.tally.evaluations)),
+            renewals=share * float(np.mean(run.tally.accepted)) / target.tau,
+            loss=float(np.mean(measured.loss)),
+            loss_error=float(np.sqrt(np.sum(np.square(measured.loss_error)))) / settings.chains,
+            recorded=run.recorded_after_burn_in,
+            marks=run.marks,
+            reference_loss=run.reference_loss,
+            records=lambda: self.log.records_and(make_record(run, self._observe(run, measured))),
+        )
+
+    def _observe(self, run: RunState, measured: Measurement) -> Observation:
+        """What is known at a mark without an audit."""
+        sampler = self.sampler
+        return Observation(
+            s=sampler.s_at(run.epoch, run.control),
+            sizes=mean_sizes(run.state.sizes, sampler.settings.move, sampler.settings.chains),
+            measured=measured,
+            spent=run.spent,
+            audit=None,
+            replicas=run.replicas,
+            is_capped=sampler.target.problem.population.limit is not None,
+            counts_steps=sampler.program.counts_steps,
+        )
+
+    def _adapt_ladder(
+        self, run: RunState, control: Control, update: Update, exchanger: Exchanger | None
+    ) -> tuple[Control, Replicas | None]:
+        """Move the levels of exchanges, and plan their batches, where that is due."""
+        replicas = run.replicas
+        if exchanger is None or replicas is None or not update.is_planning:
+            return control, replicas
+        if run.epoch < control.burn_in:
+            replicas, control = exchanger.space(replicas, control)
+        tolerance, used = tolerance_of(exchanger.test, update), self._pairs_used(run)
+        return control, exchanger.plan(run.state, replicas, run.epoch, control, tolerance, used)
+
+
+def progress_of(run: RunState, last: Records, seconds: float) -> Progress:
+    """The last record, and what was counted since."""
+    loss, tally = last["loss"][:, -1], run.tally
+    acceptance, batch = float(last["acceptance"][:, -1].mean()), float(last["batch_size"][:, -1].mean())
+    proposals = int(np.sum(tally.proposals))
+    if proposals:
+        acceptance, batch = float(np.sum(tally.accepted) / proposals), float(np.sum(tally.examples) / proposals)
+    phase = "burn-in" if run.epoch < run.control.burn_in else "sampling"
+    steps = tuple(int(n) for n in last["steps_used"][:, -1]) if "steps_used" in last else ()
+    used = int(run.spent.decided.sum() + np.sum(tally.evaluations))
+    return Progress(run.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss), phase, steps)
+
+
+@contextmanager
+def show_progress(
+    progress: bool | Show, run: RunState, log: Log, controller: Controller
+) -> Iterator[Callable[[RunState, float], None]]:
+    """A function that tells how far a run is; the bar it may draw is closed at the end."""
+    bar: Any = progress
+    if progress is True and isinstance(controller, Budget):
+        earlier = np.transpose(learning_curve(run.start, log.records)).tolist()
+        used = float(np.mean(run.spent.decided))
+        bar = ProgressBar(controller.pairs, used, curve=True, unit="pairs", earlier=earlier)
+    elif progress is True:
+        bar = ProgressBar(int(run.marks[-1]), run.epoch, curve=True)
+
+    def show(run: RunState, before: float) -> None:
+        if isinstance(bar, ProgressBar) and not isinstance(controller, Budget):
+            bar.aim(int(run.marks[-1]))
+        if bar and log.last is not None:
+            bar(progress_of(run, log.last, run.seconds - before))
+
+    try:
+        yield show
+    finally:
+        if isinstance(bar, ProgressBar):
+            bar.close()

@@ -1,0 +1,290 @@
+"""A run at rest. Reading it changes nothing in its directory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import warnings
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from trajens.convergence import Group, by_s
+from trajens.convergence import chains as convergence
+from trajens.convergence.asked import in_words
+from trajens.errors import require
+from trajens.files import write_atomically
+from trajens.inference_data import inference_data
+from trajens.losses import Network
+from trajens.records import Records, has_summary, summarise
+from trajens.run.identity import describe_machine, require_same, require_same_network
+from trajens.run.state import FORMAT, IDENTITY, start_in
+from trajens.sampling.recording import REASONS
+from trajens.storage.checkpoint import Arrays
+from trajens.storage.directory import CONFIG, RunFiles
+
+_EVALUATION = "evaluation.json"
+_MADE_WITH = ("jax", "numpy", "python", "system", "devices", "loss_kernel")
+"""What the last bits of a result depend on."""
+
+
+class HasRecords(Protocol):
+    """A run, of which records and kept paths can be asked."""
+
+    @property
+    def records(self) -> Records:
+        """Arrays (chains, records)."""
+
+    @property
+    def history(self) -> np.ndarray | None:
+        """Paths (chains, records, tau, dim), where they were kept."""
+
+    @property
+    def burn_in(self) -> int:
+        """The epoch at which averages begin."""
+
+
+class Recorded:
+    """What `Run` and `StoredRun` have in common."""
+
+    def convergence(self: HasRecords, superchains: int | None = None) -> list[Group]:
+        """R-hat, effective draws, errors and drifts of loss and projections, for the chains of every s after burn-in.
+
+        Parameters
+        ----------
+        superchains : int, optional
+            Of the chains of every s, neighbours that started from a common point each: nested R-hat in place of R-hat.
+
+        Returns
+        -------
+        list of trajens.convergence.Group
+        """
+        return by_s(self.records, self.burn_in, superchains)
+
+    def to_arviz(self: HasRecords, s: float | None = None, chains: Any = None) -> Any:
+        """Records after burn-in for ArviZ; needs ``pip install 'trajens[arviz]'``.
+
+        Parameters
+        ----------
+        s : float, optional
+            Chains of this s; needed where there are several, which sample several laws.
+        chains : sequence of int, optional
+            Their numbers; default all of the s.
+
+        Returns
+        -------
+        arviz.InferenceData, or xarray.DataTree from ArviZ 1 on
+            With groups ``posterior`` (loss, projections of the models) and ``sample_stats``, see
+            `trajens.inference_data`.
+        """
+        return inference_data(self.records, self.history, self.burn_in, s, chains)
+
+
+class StoredRun(Recorded):
+    """The run in a directory, as its newest checkpoint knows it; one that is damaged is refused.
+
+    Parameters
+    ----------
+    path : str or Path
+        Directory of a run that was made with ``out=`` or ``--out``. It is read when it is asked for something, and
+        what was read is kept: for a later state of a run that goes on, make another.
+    """
+
+    def __init__(self, path: str | Path):
+        self.files = RunFiles(Path(path))
+
+    @classmethod
+    def of(cls, files: RunFiles) -> Self:
+        """The run whose files were read."""
+        run = cls(files.path)
+        run.files = files
+        return run
+
+    @property
+    def path(self) -> Path:
+        """The directory."""
+        return self.files.path
+
+    @property
+    def arrays(self) -> Arrays:
+        """The newest whole checkpoint, as it is stored."""
+        return self.files.arrays
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether something was saved."""
+        return self.files.has_checkpoint
+
+    @property
+    def config(self) -> dict[str, Any] | None:
+        """The options it was started with on the command line; None for a run made in Python."""
+        return self.files.config
+
+    @property
+    def records(self) -> Records:
+        """All records as arrays (chains, records), see `trajens.Run`."""
+        return self.files.records
+
+    @property
+    def start_records(self) -> Records:
+        """How the loss fell in the start by evolution, see `trajens.Run`; empty without one."""
+        return start_in(self.arrays)
+
+    @cached_property
+    def paths(self) -> np.ndarray:
+        """The last path of every chain, (chains, tau, dim)."""
+        return self._paths.astype(np.float32)
+
+    @property
+    def _paths(self) -> np.ndarray:
+        return self.arrays["state.path"]
+
+    @property
+    def history(self) -> np.ndarray | None:
+        """The path of every chain at every record, (chains, records, tau, dim), mapped from the disk; or None."""
+        return self.files.history
+
+    @property
+    def chains(self) -> int:
+        """Independent chains."""
+        return self.files.chains
+
+    @property
+    def epoch(self) -> int:
+        """The epoch the run has reached."""
+        return self.files.epoch
+
+    @property
+    def recorded(self) -> int:
+        """Records that belong to the state it is at."""
+        return self.files.recorded
+
+    @property
+    def marks(self) -> np.ndarray:
+        """The epochs at which is recorded, those to come included."""
+        return self.files.marks
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch the run is meant to reach; 0 if it was not begun."""
+        return int(max(self.marks, default=0))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has reached it."""
+        return self.has_checkpoint and self.epoch >= self.last_epoch
+
+    @property
+    def seconds(self) -> float:
+        """Time spent sampling, in all its sessions."""
+        return float(self.arrays["seconds"])
+
+    @property
+    def burn_in(self) -> int:
+        """Epochs left out of averages."""
+        known = self.arrays.get("control.burn_in", self.arrays.get("burn_in"))
+        return self.asked_burn_in if known is None else int(known)
+
+    @property
+    def asked_burn_in(self) -> int:
+        """What it was begun with: a run until it has converged leaves out more of it as it gets longer."""
+        return int(self.identity["burn_in"])
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What must not change when the run is resumed, see `trajens.run.identity`."""
+        return dict(json.loads(str(self.arrays[IDENTITY])))
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """How it samples what, in plain values, as that of `trajens.Run`."""
+        return self.identity
+
+    @property
+    def model(self) -> dict[str, Any] | None:
+        """The description of its model, `trajens.models.described`; None for a problem of one's own."""
+        known = self.identity.get("model")
+        if self.config is None or "model" not in self.config:
+            return known
+        require(
+            known is None or all(self.config.get(name, value) == value for name, value in _as_mlp(known).items()),
+            f"'{self.path / CONFIG}' must describe the model of the run, {known}, got another; restore it from a copy.",
+        )
+        return self.config if known is None else known
+
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
+        """Every start: versions, machine, command, first epoch; lines that are damaged are left out."""
+        return self.files.sessions
+
+    def summary(self, chains: Any = None) -> dict[str, Any]:
+        """Plain numbers over the epochs after burn-in; see `trajens.Run.summary`."""
+        return summary_of(self.records, self.burn_in, self.epoch, self.seconds, chains)
+
+    def require_same(self, identity: dict[str, Any]) -> None:
+        """Refuse if the run is another than the one of `identity`, or of a version that cannot be continued."""
+        require(
+            int(self.arrays.get("format", 1)) == FORMAT,
+            f"'{self.path}' must be of this version of trajens to be continued, got an earlier one; it can be read, "
+            f"and a new run can start from its paths: --initial {self.path}, or initial=StoredRun(path).paths.",
+        )
+        require_same(self.identity, identity, self.path)
+        is_single = self._paths.dtype == np.float32
+        require(is_single, f"'{self.path}' must hold paths in single precision, got others; start a new run from them.")
+
+    def require_network(self, network: Network) -> None:
+        """Refuse a hashable network that says something else of the saved path than the one it was trained with."""
+        require_same_network(self.arrays, self._paths, network, f"'{self.path}'")
+
+    def warn_of_another_machine(self) -> None:
+        """Say so where results may differ in their last bits from those of a run that was never interrupted."""
+        before, now = (self.sessions or [{}])[-1], describe_machine()
+        changed = [
+            f"{name} {before[name]} (now {now[name]})"
+            for name in _MADE_WITH
+            if before.get(name, now[name]) != now[name]
+        ]
+        if changed:
+            warnings.warn(
+                f"'{self.path}' was last run with {', '.join(changed)}: what follows may differ in the last bits from "
+                "a run that was never interrupted.",
+                stacklevel=6,
+            )
+
+    @property
+    def evaluation(self) -> list[dict[str, Any]] | None:
+        """Scores of the last path of every chain, where they were kept beside it; None where there are none."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            kept = json.loads((self.path / _EVALUATION).read_text())
+            if kept["epoch"] == self.epoch and len(kept["chains"]) == self.chains:
+                return list(kept["chains"])
+        return None
+
+    def keep_evaluation(self, scores: list[dict[str, Any]]) -> None:
+        """Write down the scores of the last path of every chain, beside it."""
+        content = json.dumps({"epoch": self.epoch, "chains": scores})
+        write_atomically(self.path / _EVALUATION, content.encode())
+
+    def __repr__(self) -> str:
+        return f"StoredRun({str(self.path)!r})"
+
+
+def summary_of(records: Records, burn_in: int, epochs: int, seconds: float, chains: Any = None) -> dict[str, Any]:
+    """`summarise` for all chains or those in `chains`, with what a run knows besides its records."""
+    require(
+        has_summary(records, burn_in),
+        f"a summary needs a record after burn-in ({burn_in}), got {epochs} epochs; extend it.",
+    )
+    select = slice(None) if chains is None else np.atleast_1d(chains)
+    chosen = {name: values[select] for name, values in records.items()}
+    groups = convergence.by_s(chosen, burn_in)
+    known = {**summarise(chosen, burn_in, REASONS), **convergence.numbers(groups), "convergence": in_words(groups)}
+    return {**known, "epochs": epochs, "burn_in": burn_in, "seconds": seconds}
+
+
+def _as_mlp(description: dict[str, Any]) -> dict[str, Any]:
+    """A description without its name where that may be another: a linear model is an mlp without hidden layers."""
+    is_linear = len(description.get("sizes", ())) == 2
+    return {name: value for name, value in description.items() if not (is_linear and name in ("model", "activation"))}

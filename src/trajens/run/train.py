@@ -1,0 +1,242 @@
+"""Training in one call: a start by an evolution strategy, s and sizes of moves that choose themselves, then sampling.
+
+Nothing of this enters the law that is sampled after burn-in, with everything frozen: that of the paths at the s which
+the run has ended at.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack
+
+import jax
+import numpy as np
+
+from trajens.acceptance import Penalty
+from trajens.errors import integer, number, require
+from trajens.problem import Problem
+from trajens.progress import Show
+from trajens.records import MAX_EPOCHS
+from trajens.run.advice import report
+from trajens.run.control import Budget
+from trajens.run.run import Run, run_or_resume
+from trajens.run.start import (
+    BUDGET,
+    EVOLUTION,
+    RANDOM,
+    ShowStart,
+    compile_ahead,
+    evolution_pairs,
+    first_state,
+    scale_of,
+    starting_paths,
+)
+from trajens.run.state import RunState
+from trajens.sampling.devices import Sampler
+from trajens.sampling.evolution import Evolution, Evolving, evolved
+from trajens.sampling.footprint import require_room
+from trajens.sampling.settings import BY_LOSSES, Settings, SettingsDict, settings_of
+from trajens.storage.directory import RunDirectory
+from trajens.target import Target
+
+TAU = 16
+RECORDS = 100
+
+AUTO = "auto"
+"""Scores by losses, where examples come again."""
+
+STEPS_OF_SIGMA = 6.0
+"""The size of parameters in units of sigma."""
+
+_BUSY_MODELS, _MIN_CHUNK, _MAX_CHUNK = 2**15, 256, 1024
+"""Pairs that keep a GPU busy, and the chunks of batches there."""
+_MIN_BUDGET = 1e3
+"""Pairs of losses per chain."""
+_TIMED_SECONDS, _TIMED_PHASES, _OVERHEAD = 3.0, 16, 1.2
+"""How a machine is timed, and what measuring, audits and scores take beside decisions, as a factor."""
+
+
+def train(
+    problem: Problem,
+    *,
+    tau: int = TAU,
+    budget: float = BUDGET,
+    s: Any = None,
+    loss: float | None = None,
+    start: Any = EVOLUTION,
+    sigma: float | None = None,
+    prior: float | str | None = "auto",
+    records: int = RECORDS,
+    progress: bool | Show = True,
+    out: str | Path | RunDirectory | None = None,
+    stop: Callable[[], bool] | None = None,
+    **settings: Unpack[SettingsDict],
+) -> Run:
+    """Train an ensemble on a budget of loss evaluations; all that is left out chooses itself.
+
+    Parameters
+    ----------
+    problem : Problem or Stream
+    tau : int
+        Models in the path.
+    budget : float
+        Pairs of losses (of two models on one example), of all chains together and the start included. Measuring
+        the loss, audits and scores take about a tenth more.
+    s : float or one float per chain, optional
+        The tilt that is reached in burn-in; default as large as the budget can sample.
+    loss : float, optional
+        Raise s until the loss per model is not above this; burn-in ends there.
+    start : "evolution", "random", array or path
+        An evolution strategy (`trajens.sampling.evolution`) for a part of the budget; random models; a model (dim,),
+        all of the path then; a path (tau, dim) or paths (chains, tau, dim); or the directory of a run.
+    sigma : float, optional
+        Step between models; default a sixth of the size of the parameters, see `scale_of`.
+    prior
+        As for `Target`.
+    records : int
+        How often is recorded, about.
+    progress : bool or callable
+        As for `sample`; True also prints what was chosen, the audited error of s, and what to do next.
+    out, stop
+        As for `sample`; `trajens.Stopped` is raised where a start is stopped. Resuming the directory goes on with it.
+    **settings
+        The fields of `Settings` by name, as for `sample`, but for ``burn_in``: by default there is one chain, moves
+        tune their sizes, and examples, other than those of a stream, are drawn by their losses (``scores="auto"``).
+
+    Returns
+    -------
+    Run
+        With ``run.s``, the tilt it has ended at, and ``run.start_records``, how the loss fell in its start.
+    """
+    setup = training_setup(
+        problem, tau=tau, budget=budget, s=s, loss=loss, sigma=sigma, prior=prior, records=records, settings=settings
+    )
+    run = train_as_set_up(setup, start, progress, out, stop)
+    if progress is True and run.is_complete:
+        print(report(run))
+    return run
+
+
+class TrainingSetup(NamedTuple):
+    """What `train` samples, how, and on which budget."""
+
+    target: Target
+    settings: Settings
+    budget: Budget
+
+
+def train_as_set_up(
+    setup: TrainingSetup,
+    start: Any = EVOLUTION,
+    progress: bool | Show = False,
+    out: str | Path | RunDirectory | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Run:
+    """Train as `training_setup` has chosen, see `train`."""
+    target, settings, budget = setup
+    directory = RunDirectory(out) if isinstance(out, (str, Path)) else out
+    require_room(target, settings, budget.records, directory is not None)
+
+    def begin(sampler: Sampler) -> RunState:
+        began = time.perf_counter()
+        if isinstance(start, str) and start in (EVOLUTION, RANDOM):
+            # Models of the user's are looked at before anything is compiled.
+            compile_ahead(sampler, budget)
+        with ShowStart(progress, budget.pairs) as show:
+            found = starting_paths(sampler, budget, start, show, directory, stop)
+        first = first_state(sampler, budget, found.paths, found.pairs)
+        return replace(first, seconds=time.perf_counter() - began, start=found.records)
+
+    return run_or_resume(target, settings, budget, begin, directory, progress=progress, stop=stop)
+
+
+def training_setup(
+    problem: Problem,
+    *,
+    tau: int = TAU,
+    budget: float = BUDGET,
+    s: Any = None,
+    loss: float | None = None,
+    sigma: float | None = None,
+    prior: float | str | None = "auto",
+    records: int = RECORDS,
+    settings: Any = None,
+) -> TrainingSetup:
+    """Choose what was left out; `settings` are keywords of `Settings`."""
+    require(isinstance(problem, Problem), f"problem must be a trajens.Problem, got {type(problem).__name__}; make one.")
+    given = {"chains": 1, "tune": True, "scores": AUTO, **(settings or {})}
+    require(given.get("burn_in") is None, "burn_in must be left out: it is a share of the budget; leave it out.")
+    chains = integer("chains", given["chains"], 1, "use 1 or more independent chains")
+    budget = number("budget", budget, "try 2.5e7 pairs of losses", at_least=_MIN_BUDGET * chains, at_most=1e15)
+    require(s is None or loss is None, "s and loss must not both be given: each says where s ends; leave one out.")
+    sigma = usual_sigma(scale_of(problem, prior)) if sigma is None else sigma
+    target = Target(problem, tau, sigma, 1.0 if s is None else s, prior)
+    require(
+        target.schedule is None and bool((target.s_values > 0).all()),
+        f"s must be numbers > 0 that are reached in burn-in, got {s!r}; leave it out for as much as the budget allows.",
+    )
+    goal = None if loss is None else number("loss", loss, "give the loss per model to reach")
+    if given.get("acceptance") is None:
+        chunk = usual_chunk(problem.population.most, chains * target.tau, given.get("devices"))
+        given["acceptance"] = Penalty(chunk, pool=True)
+    if isinstance(given["scores"], str) and given["scores"] == AUTO:
+        given["scores"] = BY_LOSSES if problem.population.limit is None else None
+    if getattr(given["acceptance"], "takes_all_data", False):
+        given["scores"] = None
+    records = integer("records", records, 8, "try 100")
+    how = settings_of({**given, "burn_in": MAX_EPOCHS}).checked(target)
+    return TrainingSetup(target, how, Budget(budget / chains, records, target.tau, s is not None, goal))
+
+
+def usual_sigma(scale: float) -> float:
+    """A sixth of the size of the parameters, in four digits."""
+    return float(f"{scale / STEPS_OF_SIGMA:.4g}")
+
+
+def usual_chunk(size: int, models: int, devices: Sequence[jax.Device] | None = None) -> int | None:
+    """Of batches: the library's own on a CPU; on a GPU as many as keep it busy with the half of all models at a time.
+
+    Moves tune their sizes to the chunk, and what a renewal takes hardly depends on it.
+    """
+    if (devices or jax.devices())[0].platform == "cpu":
+        return None
+    wanted = 2 ** round(math.log2(_BUSY_MODELS / max(models / 2, 1)))
+    return max(2, min(max(wanted, _MIN_CHUNK), _MAX_CHUNK, size // 8)) if size > _MAX_CHUNK else None
+
+
+def pairs_per_second(setup: TrainingSetup, start: Any = EVOLUTION) -> float:
+    """Measure how many pairs of losses this machine does a second, from some seconds of a start and of sampling.
+
+    Compiling is not counted. What measuring, audits and scores take is, as a sixth.
+    """
+    target, settings, budget = setup
+    sampler = Sampler(target, settings)
+    first = first_state(sampler, budget, None, 0.0)
+    epochs = _TIMED_PHASES * sampler.program.lanes
+    # The first call compiles.
+    state, _ = sampler.advance(first.state, epochs, first.control)
+    begin, pairs = time.perf_counter(), 0.0
+    while time.perf_counter() - begin < _TIMED_SECONDS:
+        state, tally = sampler.advance(state, epochs, first.control)
+        pairs += float(np.sum(tally.evaluations))
+    sampling = pairs / (time.perf_counter() - begin)
+    if start != EVOLUTION:
+        return sampling / _OVERHEAD
+    how, generations = Evolution().within(evolution_pairs(budget.pairs), target.problem.population.most)
+    models = Evolving.of(np.asarray(state.path)[:, 0])
+    key = jax.tree.map(np.asarray, state.key)
+    seen: list[tuple[float, int]] = []
+
+    def watch(now: Evolving, losses: np.ndarray) -> bool:
+        seen.append((time.perf_counter(), now.done))
+        return seen[-1][0] - seen[0][0] > _TIMED_SECONDS
+
+    evolved(target.problem, key, models, max(generations, 1000), how, watch)
+    (begun, before), (ended, after) = seen[0], seen[-1]
+    share = evolution_pairs(budget.pairs) / budget.pairs
+    evolving = settings.chains * (after - before) * how.pairs * how.examples / max(ended - begun, 1e-9)
+    return 1 / (share / evolving + (1 - share) * _OVERHEAD / sampling)
