@@ -124,6 +124,7 @@ def _of_commands() -> Iterator[str]:
 
 
 def _of_command(name: str, command: Any) -> Iterator[str]:
+    command = getattr(command, "loaded", command)
     options = sorted(text for parameter in command.params for text in _spelled(parameter))
     yield " ".join([f"$ {name}", *options])
     for child, below in getattr(command, "commands", {}).items():

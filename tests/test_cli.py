@@ -12,6 +12,7 @@ import pytest
 
 import trajens as tj
 from trajens.cli import app
+from trajens.cli.commands import COMMANDS, known_commands
 from trajens.cli.devices import num_cores
 from trajens.cli.numbers import finite, whole
 from trajens.experiments import Experiment, resolve
@@ -163,6 +164,24 @@ def test_a_command_of_another_distribution_that_is_not_here_is_refused_in_a_sent
     assert words in done.stderr
 
 
+def test_an_interrupt_while_a_command_is_loaded_ends_at_once(tmp_path):
+    (tmp_path / "slow.py").write_text("import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(30)")
+    code = (
+        # Where tests run in the background, SIGINT is ignored from the start.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "import importlib.metadata as m; m.entry_points = lambda **_: [m.EntryPoint('wait', 'slow:wait', '')];"
+        "from trajens.cli import app; app(['wait'], prog_name='trajens')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "\ntrajens: interrupted; nothing was written.\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_first_line_of_a_command_is_that_of_its_own_help(name):
+    command = known_commands()[name]
+    assert command.help == command.loaded.help.split("\n\n")[0].replace("\n", " ")
+
+
 def test_benchmarks_are_scripts(capsys):
     for command in (["bench"], ["bench", "kernel", "--json"], ["bench", "sampler"]):
         code, out, err = call(capsys, *command)
@@ -172,7 +191,8 @@ def test_benchmarks_are_scripts(capsys):
 
 def test_a_process_uses_every_core_and_leaves_matplotlib_alone():
     code = (
-        "import sys, jax, trajens.cli.devices as d, trajens.cli; d.use_all_cores();"
+        "import sys, jax, trajens.cli.devices as d, trajens.cli.commands as c; d.use_all_cores();"
+        "[command.loaded for command in c.known_commands().values()];"
         "print(len(jax.devices('cpu')) == d.num_cores(), 'matplotlib' in sys.modules)"
     )
     free = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")}

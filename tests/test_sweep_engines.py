@@ -1,34 +1,86 @@
-"""Engines of sweeps, without what they stand on: workers that do not start, a SLURM that refuses jobs."""
+"""Engines of sweeps, without what they stand on: threads with tasks that do nothing, a SLURM that refuses jobs."""
 
 import contextlib
+import signal
+import subprocess
+import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
 
+from tests.sweeping import wait_for
 from trajens.errors import InputError
 from trajens.sweeps.engines import local
 from trajens.sweeps.engines import slurm as engines
 from trajens.sweeps.kept import SweepDirectory
+from trajens.sweeps.runner import runner
 from trajens.sweeps.state import Outcome, State, keep_outcome
 from trajens.sweeps.task import Task
 
 
-@pytest.mark.parametrize("failures", [0, 2, 3])
-def test_workers_that_are_killed_while_they_start_are_started_again(monkeypatch, failures):
-    left = [failures]
+class Held:
+    """In the place of a task: says where it is done, and ends when it is let go or its engine is closed."""
 
-    def cluster(**_):
-        left[0] -= 1
-        if left[0] >= 0:
-            raise RuntimeError("Nanny failed to start.")
-        return "a cluster"
+    def __init__(self, places, let_go):
+        self.places, self.let_go = places, let_go
 
-    monkeypatch.setattr(local, "SpecCluster", cluster)
-    if failures < 3:
-        assert local._cluster([{}], {}) == "a cluster"
-    else:
-        with pytest.raises(InputError, match=r"must start, got RuntimeError: Nanny failed to start, 3 times"):
-            local._cluster([{}], {})
+    def __call__(self, task, is_closed):
+        self.places.append(task.environment)
+        while not self.let_go.wait(0.01):
+            if is_closed():
+                return Outcome(State.STOPPED, "closed")
+        if task.name == "bad":
+            raise ValueError("a bug")
+        return Outcome(State.COMPLETE)
+
+
+@pytest.fixture
+def held(monkeypatch):
+    found = Held([], threading.Event())
+    monkeypatch.setattr(Task, "__call__", lambda task, is_closed: found(task, is_closed))
+    monkeypatch.setattr(local, "places", lambda *_: [{"PLACE": "0"}, {"PLACE": "1"}])
+    return found
+
+
+def test_every_thread_of_this_machine_has_a_place_of_its_own_and_the_rest_waits(held):
+    with contextlib.closing(local.LocalEngine()) as engine:
+        pending = [engine.submit(Task("a", name, {"MORE": "2"})) for name in ("good", "bad", "later", "never")]
+        wait_for(lambda: len(held.places) == 2)
+        assert sorted(place["PLACE"] for place in held.places) == ["0", "1"]
+        assert {place["MORE"] for place in held.places} == {"2"}
+        assert [waiting.outcome() for waiting in pending] == 4 * [None]
+        pending[3].cancel()
+        held.let_go.set()
+        wait_for(lambda: all(waiting.outcome() for waiting in pending))
+    assert [waiting.outcome() for waiting in pending] == [
+        *(Outcome(State.COMPLETE), Outcome(State.FAILED, "ValueError: a bug"), Outcome(State.COMPLETE)),
+        Outcome(State.WAITING, "taken back"),
+    ]
+
+
+def test_an_engine_of_this_machine_that_is_closed_ends_what_it_is_at_and_begins_nothing(held):
+    engine = local.LocalEngine()
+    pending = [engine.submit(Task("a", name)) for name in ("one", "two", "three")]
+    wait_for(lambda: len(held.places) == 2)
+    engine.close()
+    states = [waiting.outcome().state for waiting in pending]
+    assert states == [State.STOPPED, State.STOPPED, State.WAITING]
+    assert len(held.places) == 2
+
+
+def test_an_engine_of_this_machine_needs_no_dask():
+    code = "import sys; from trajens.sweeps.engines import engine_named; engine_named('local', 'a', 1).close()"
+    code += "; assert not {'dask', 'distributed'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_runner_ends_with_its_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(runner({}, 0)._process))
+    thread.start()
+    thread.join()
+    assert found[0].returncode == -signal.SIGKILL
 
 
 class FakeSlurm:

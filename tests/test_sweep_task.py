@@ -226,9 +226,11 @@ def test_a_run_that_is_killed_without_end_fails(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_larger_than_its_worker_fails(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRAJENS_MEMORY", str(50 * 2**20))
-    outcome = Task(str(directory_of(tmp_path / "a").path), "run")()
+@pytest.mark.parametrize("is_of_the_place", [False, True])
+def test_a_run_larger_than_its_worker_fails(tmp_path, monkeypatch, is_of_the_place):
+    monkeypatch.setenv("TRAJENS_MEMORY", str(2**40 if is_of_the_place else 50 * 2**20))
+    place = {"TRAJENS_MEMORY": str(50 * 2**20)} if is_of_the_place else {}
+    outcome = Task(str(directory_of(tmp_path / "a").path), "run", place)()
     assert outcome.state is State.FAILED
     assert "must fit into the memory of its worker" in outcome.sentence
 

@@ -28,6 +28,7 @@ def reference() -> str:
 
 def commands(command: Any, name: str = "trajens") -> Iterator[tuple[str, Any]]:
     """Every command and the words it is called by; a group stands for its commands."""
+    command = getattr(command, "loaded", command)
     if not hasattr(command, "commands"):
         yield name, command
         return

@@ -6,39 +6,30 @@ import contextlib
 import os
 import signal
 import sys
-from types import FrameType
 
-from trajens.exit_codes import BAD_INPUT, INTERRUPTED
+from trajens.exit_codes import BAD_INPUT
+from trajens.loading import leave_on_interrupt
 
 
 def main() -> None:
     """Run the command line on the arguments of this process."""
     # The signal may be ignored on purpose, as under nohup or in the background of a script.
     is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if is_heard:
-        signal.signal(signal.SIGINT, _leave)
-    _open_closed_streams()
     try:
-        from trajens.cli import main as run
+        with leave_on_interrupt():
+            _open_closed_streams()
+            from trajens.cli import main as run
     except ValueError as error:
         # JAX reads its variables when it is loaded, and refuses a value with a ValueError.
         text = " ".join(str(error).split())
         _say(f"trajens: error: the variables JAX_... must be what JAX accepts, got {text}; change or unset it.")
         sys.exit(BAD_INPUT)
     try:
-        if is_heard:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         run()
     finally:
         if is_heard:
             # All is done: what the interpreter still has to tidy up may be cut short without a word.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def _leave(_: int, __: FrameType | None) -> None:
-    """At once: an exception would come out in the middle of somebody's import, and as a traceback."""
-    _say("\ntrajens: interrupted; nothing was written.")
-    os._exit(INTERRUPTED)
 
 
 def _open_closed_streams() -> None:

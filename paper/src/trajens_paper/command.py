@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trajens.cli.devices import use_all_cores
-from trajens.cli.engines import DASHBOARD, ENGINE_HELP, MINUTES, PER_GPU, SCHEDULER, SLURM, WORKERS, Asked, leave_gpus
+from trajens.cli.engines import ENGINE_HELP, MINUTES, PER_GPU, SCHEDULER, SLURM, WORKERS, Asked, leave_gpus
 from trajens.cli.numbers import whole
 from trajens.errors import choice, require
 from trajens.sweeps.engines import ENGINES
@@ -36,7 +36,6 @@ def figure(
     ] = None,
     workers: WORKERS = None,
     per_gpu: PER_GPU = None,
-    dashboard: DASHBOARD = False,
     scheduler: SCHEDULER = None,
     minutes: MINUTES = None,
     slurm: SLURM = None,
@@ -48,7 +47,7 @@ def figure(
     """
     names = list(FIGURES) if name == "all" else [choice("figure", name, [*FIGURES, "all"])]
     who = "" if engine is None else choice("engine", engine, ENGINES)
-    asked = Asked(who, workers, per_gpu, dashboard, scheduler, minutes, slurm)
+    asked = Asked(who, workers, per_gpu, scheduler, minutes, slurm)
     options: dict[str, Any] = {"scale": scale, "seed": whole("seed", seed), "progress": True}
     if engine is None:
         for option, value in asked._asdict().items():

@@ -7,23 +7,15 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Annotated, Any, NoReturn
 
 import typer
 from jax.errors import JaxRuntimeError
 from typer.core import TyperGroup
 
-from trajens.cli.audit import audit
+from trajens.cli.commands import known_commands
 from trajens.cli.compiled import is_forgiven, keep_compiled
-from trajens.cli.evaluate import evaluate, picture
-from trajens.cli.export import export
-from trajens.cli.info import info
-from trajens.cli.predict import predict
-from trajens.cli.report import report
 from trajens.cli.streams import printing, say
-from trajens.cli.sweep import sweeps
-from trajens.cli.train import resume, train
 from trajens.errors import InputError, StorageError, first_line, require
 from trajens.exit_codes import BAD_INPUT, INTERRUPTED, NOT_WRITTEN
 from trajens.version import __version__
@@ -59,7 +51,14 @@ _UsageError: type[Any] = typer.BadParameter.__bases__[0]
 
 
 class Commands(TyperGroup):
-    """A group of commands that answers bad input with one sentence and never with a traceback or a box."""
+    """A group of commands that answers bad input with one sentence and never with a traceback or a box.
+
+    A command is loaded when it is called; a list of all of them, or a completion of its name, loads none.
+    """
+
+    def __init__(self, **more: Any):
+        super().__init__(**more)
+        self.commands = known_commands()
 
     def main(self, *args: Any, **more: Any) -> Any:
         try:
@@ -142,32 +141,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-app.add_typer(sweeps, name="sweep")
-app.command()(train)
-app.command()(resume)
-app.command()(evaluate)
-app.command()(audit)
-app.command()(predict)
-app.command()(export)
-app.command()(picture)
-app.command()(report)
-app.command()(info)
-
-
-def _add_commands() -> None:
-    """Commands that other distributions bring; one that cannot be loaded says so when it is asked for."""
-    for found in entry_points(group="trajens.commands"):
-        try:
-            app.command(found.name)(found.load())
-        except ImportError as error:
-            whose = found.dist.name if found.dist else found.module.split(".")[0]
-            _ELSEWHERE[found.name] = (
-                f"{found.name} must be of a version of {whose} that fits trajens {__version__}, got "
-                f"{first_line(error)}; install {whose} again."
-            )
-
-
-_add_commands()
 
 
 def main() -> None:

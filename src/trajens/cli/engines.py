@@ -25,9 +25,6 @@ WORKERS = Annotated[
 PER_GPU = Annotated[
     int | None, typer.Option(metavar="N", help="Runs that share a GPU, with local; default 1.", show_default=False)
 ]
-DASHBOARD = Annotated[
-    bool, typer.Option("--dashboard", help="Serve Dask's pages at http://127.0.0.1:8787, with local.")
-]
 SCHEDULER = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster, with dask.", show_default=False)
 ]
@@ -46,7 +43,6 @@ class Asked(NamedTuple):
     engine: str
     workers: int | None = None
     per_gpu: int | None = None
-    dashboard: bool = False
     scheduler: str | None = None
     minutes: int | None = None
     slurm: list[str] | None = None

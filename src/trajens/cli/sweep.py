@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from trajens.cli.engines import DASHBOARD, ENGINE_HELP, MINUTES, PER_GPU, SCHEDULER, SLURM, WORKERS, Asked, leave_gpus
+from trajens.cli.engines import ENGINE_HELP, MINUTES, PER_GPU, SCHEDULER, SLURM, WORKERS, Asked, leave_gpus
 from trajens.cli.sweep_table import drawn
 from trajens.errors import require
 from trajens.files import write_atomically
@@ -43,7 +43,6 @@ def run(
     engine: Annotated[str, typer.Option(metavar="NAME", help=ENGINE_HELP)] = "local",
     workers: WORKERS = None,
     per_gpu: PER_GPU = None,
-    dashboard: DASHBOARD = False,
     scheduler: SCHEDULER = None,
     minutes: MINUTES = None,
     slurm: SLURM = None,
@@ -53,7 +52,7 @@ def run(
     Ctrl-C lets every run save itself. Code 4 says that some runs failed, 75 that the sweep was stopped.
     """
     leave_gpus()
-    Asked(engine, workers, per_gpu, dashboard, scheduler, minutes, slurm).swept(plan, out)
+    Asked(engine, workers, per_gpu, scheduler, minutes, slurm).swept(plan, out)
     typer.echo(f"written to {out}; next: trajens report {out}, or trajens sweep gather {out}")
 
 

@@ -66,7 +66,6 @@ def sweep(
     engine: str | Engine | Any = "local",
     workers: int | None = None,
     per_gpu: int | None = None,
-    dashboard: bool | None = None,
     scheduler: str | None = None,
     minutes: int | None = None,
     slurm: dict[str, Any] | None = None,
@@ -82,12 +81,9 @@ def sweep(
     out : path
         Directory of the sweep.
     engine : "local", "dask", "slurm", a Dask `Client` or an Engine
-        Who does it. "local" starts workers of its own, for which Python loads the script again: call this under
-        ``if __name__ == "__main__":`` there.
+        Who does it. "local" is this machine, with a process for each run at work, which end with this one.
     workers, per_gpu : int
         Of "local": runs at the same time, and runs that share a GPU.
-    dashboard : bool
-        Of "local": serve the pages of Dask about its workers at http://127.0.0.1:8787, which needs Bokeh.
     scheduler : str
         Of "dask": its address.
     minutes : int
@@ -114,9 +110,7 @@ def sweep(
         left = [name for name in names if outcomes[name].state is not State.COMPLETE]
         outcomes |= {name: Outcome(State.WAITING) for name in left}
         if left:
-            told: dict[str, Any]
-            told = {"workers": workers, "per_gpu": per_gpu, "dashboard": dashboard or None, "scheduler": scheduler}
-            told |= {"minutes": minutes, "slurm": slurm}
+            told = {"workers": workers, "per_gpu": per_gpu, "scheduler": scheduler, "minutes": minutes, "slurm": slurm}
             with _engine(engine, directory, len(left), told) as carrier:
                 environment = _shared_programs(directory) if engine == "local" else {}
                 tasks = [Task(str(directory.path), name, environment) for name in left]

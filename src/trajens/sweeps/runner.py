@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 _here = threading.local()
@@ -29,6 +30,9 @@ class Runner:
             env={**os.environ, **environment},
             start_new_session=True,
         )
+        # A thread that ends forgets its runner.
+        self._end = weakref.finalize(self, _end, self._process)
+        self._end.atexit = False
 
     @property
     def is_free(self) -> bool:
@@ -55,7 +59,10 @@ class Runner:
         """The exit code of the command, negative for the signal that killed the process; None if it goes on."""
         stdout = self._process.stdout
         assert stdout is not None
-        if self._code is None and select.select([stdout], [], [], seconds)[0]:
+        # A process with many runners has descriptors of numbers that select() does not take.
+        waiting = select.poll()
+        waiting.register(stdout, select.POLLIN)
+        if self._code is None and waiting.poll(1000 * seconds):
             answer = stdout.readline()
             self._code = int(answer) if answer.endswith(b"\n") else self._process.wait()
         return self._code
@@ -66,12 +73,16 @@ class Runner:
 
     def close(self) -> None:
         """End the process, whatever it does."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            with contextlib.suppress(OSError):
-                stream.close()
+        self._end()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        with contextlib.suppress(OSError):
+            stream.close()
 
 
 def runner(environment: dict[str, str], most_memory: int) -> Runner:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,19 +43,22 @@ class Task:
     environment: dict[str, str] = field(default_factory=dict)
     watched: float = WATCHED
 
-    def __call__(self) -> Outcome:
-        """Work on the run, once nobody else does; where nothing can be written, it fails."""
+    def __call__(self, is_closed: Callable[[], bool] = lambda: False) -> Outcome:
+        """Work on the run, once nobody else does, until its engine closes; where nothing can be written, it fails."""
         directory = SweepDirectory(self.path)
         try:
             with storage_errors(directory.path):
-                return self._done(directory)
+                return self._done(directory, is_closed)
         except StorageError as error:
             return Outcome(State.FAILED, str(error))
 
-    def _done(self, directory: SweepDirectory) -> Outcome:
+    def _done(self, directory: SweepDirectory, is_closed: Callable[[], bool]) -> Outcome:
+        def is_over() -> bool:
+            return directory.stop.exists() or is_closed()
+
         lease = Lease(directory.task(self.name, "lease"), self.watched)
-        while directory.stop.exists() or not lease.take(directory.stop.exists):
-            if directory.stop.exists():
+        while is_over() or not lease.take(is_over):
+            if is_over():
                 return Outcome(State.STOPPED if is_begun(directory.run(self.name)) else State.WAITING)
             time.sleep(_POLL)
         try:
@@ -63,21 +67,21 @@ class Task:
                 return known
             # What was said of an earlier process is not true of this one.
             directory.task(self.name, "json").unlink(missing_ok=True)
-            outcome = self._worked(directory, lease)
+            outcome = self._worked(directory, lambda: lease.keep() and not is_closed())
             if outcome is None:
-                return Outcome(State.STOPPED, "another process works on it")
+                return Outcome(State.STOPPED, "its engine was closed, or another process works on it")
             keep_outcome(directory, self.name, outcome)
             return outcome
         finally:
             lease.release()
 
-    def _worked(self, directory: SweepDirectory, lease: Lease) -> Outcome | None:
+    def _worked(self, directory: SweepDirectory, is_ours: Callable[[], bool]) -> Outcome | None:
         """The outcome of one process after the other; None if the run was taken away."""
         run, deaths, saved = directory.run(self.name), 0, None
         while not directory.stop.exists():
-            _await_lock(run / "lock", lease)
+            _await_lock(run / "lock", is_ours)
             attempt = _Attempt(self, directory)
-            outcome = attempt.ended(lease)
+            outcome = attempt.ended(is_ours)
             if outcome is None or attempt.code >= 0:
                 return outcome
             newest = next(iter(checkpoints(run)), None)
@@ -94,19 +98,20 @@ class _Attempt:
     def __init__(self, task: Task, directory: SweepDirectory):
         self._directory, run = directory, directory.run(task.name)
         options = ["train", "--config", str(directory.task(task.name, "toml")), "--out", str(run)]
-        self._log, self._limit = directory.task(task.name, "log"), int(os.environ.get(MEMORY, "0"))
+        self._log = directory.task(task.name, "log")
+        self._limit = int({**os.environ, **task.environment}.get(MEMORY, "0"))
         self._begin = self._log.stat().st_size if self._log.exists() else 0
         self.code, self.is_too_large = 0, False
         self._runner = runner(task.environment, self._limit)
         self._runner.begin(["resume", str(run)] if is_begun(run) else options, self._log)
 
-    def ended(self, lease: Lease) -> Outcome | None:
-        """Wait for it, and for the wish to stop; None if the lease was lost."""
+    def ended(self, is_ours: Callable[[], bool]) -> Outcome | None:
+        """Wait for it, and for the wish to stop; None if the run is not ours any more."""
         asked: float | None = None
         code: int | None = None
         try:
             while (code := self._runner.wait(_POLL)) is None:
-                if not lease.keep():
+                if not is_ours():
                     return None
                 if self._limit and self._runner.memory > self._limit:
                     self.is_too_large = True
@@ -151,10 +156,10 @@ class _Attempt:
         return lines[-1].removeprefix("trajens: ").removeprefix("error: ") if lines else ""
 
 
-def _await_lock(file: Path, lease: Lease) -> None:
+def _await_lock(file: Path, is_ours: Callable[[], bool]) -> None:
     """Let a process that was killed a moment ago go: the kernel keeps its lock until it is gone."""
     begin = time.monotonic()
-    while file.exists() and time.monotonic() - begin < _LOCK_SECONDS and lease.keep():
+    while file.exists() and time.monotonic() - begin < _LOCK_SECONDS and is_ours():
         lock = Lock(file)
         if lock.take():
             lock.release()

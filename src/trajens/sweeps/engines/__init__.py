@@ -8,7 +8,7 @@ from trajens.errors import InputError, choice, require
 from trajens.sweeps.engines.base import Engine, Pending
 
 ENGINES: dict[str, tuple[str, ...]] = {
-    "local": ("workers", "per_gpu", "dashboard"),
+    "local": ("workers", "per_gpu"),
     "dask": ("scheduler",),
     "slurm": ("minutes", "slurm"),
 }
@@ -23,12 +23,11 @@ def engine_named(name: str, path: str, tasks: int, **told: Any) -> Engine:
     told = {key: value for key, value in told.items() if value is not None}
     for key, value in told.items():
         require(key in ENGINES[name], f"{key} must be left out with the engine {name}, got {value!r}; leave it out.")
-    extra = "slurm" if name == "slurm" else "dask"
     try:
         return _made(name, path, tasks, told)
     except ImportError as error:
         raise InputError(
-            f"the engine {name} needs the extra {extra}, got {error}; install it with: pip install 'trajens[{extra}]'"
+            f"the engine {name} needs the extra {name}, got {error}; install it with: pip install 'trajens[{name}]'"
         ) from None
 
 
@@ -37,10 +36,11 @@ def _made(name: str, path: str, tasks: int, told: dict[str, Any]) -> Engine:
         from trajens.sweeps.engines.slurm import SlurmEngine
 
         return SlurmEngine(path, **told)
-    from trajens.sweeps.engines.dask import DaskEngine
-    from trajens.sweeps.engines.local import LocalEngine
-
     if name == "local":
+        from trajens.sweeps.engines.local import LocalEngine
+
         return LocalEngine(tasks=tasks, **told)
     require("scheduler" in told, "scheduler must be the address of a Dask scheduler, got none; try tcp://host:8786.")
+    from trajens.sweeps.engines.dask import DaskEngine
+
     return DaskEngine(told["scheduler"])

@@ -1,44 +1,29 @@
-"""Tasks on this machine, by a Dask cluster of its own: one worker for every group of cores, or for every GPU.
+"""Tasks on this machine, by threads of this process: one for every group of cores, or for every GPU.
 
-Workers listen on the loopback interface only, without a dashboard. Each is told its cores or its GPU, and what memory
-its runs may take.
+A thread works on one task after the other, in a process beside that is told its cores or its GPU, and what memory its
+runs may take. Nothing listens on any port.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
+import dataclasses
 import os
-import signal
-from importlib.util import find_spec
+import threading
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
 
-import dask
-from distributed import Client, Nanny, Scheduler, SpecCluster
-
-from trajens.errors import InputError, first_line, integer, require
+from trajens.errors import InputError, first_line, integer
 from trajens.sweeps.child import CORES
-from trajens.sweeps.engines.dask import DaskEngine
-from trajens.sweeps.task import MEMORY
+from trajens.sweeps.state import Outcome, State
+from trajens.sweeps.task import MEMORY, Task
 
-_HERE = {"host": "127.0.0.1", "protocol": "tcp://", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
-"""Without a dashboard Dask answers over HTTP all the same: on a port that is free, as 8787 is for one sweep only."""
 _GPU_SHARE = 0.9
 _MOST_MEMORY = 0.9
-_DEATHS = 10
-"""Workers that may die under one task before it is given up."""
-_STARTS = 3
-"""How often it is tried to start the workers, one of which may be killed before it answers."""
-_CONFIG = {
-    "distributed.scheduler.allowed-failures": _DEATHS,
-    # Dask would give up the place of a worker that is not back after a quarter of a minute.
-    "distributed.deploy.lost-worker-timeout": "1 day",
-}
 
 
-class LocalEngine(DaskEngine):
-    """Workers of its own, closed with it.
+class LocalEngine:
+    """Threads with a place each, and a process beside each of them, which end with the engine.
 
     Parameters
     ----------
@@ -46,28 +31,58 @@ class LocalEngine(DaskEngine):
         Runs at the same time; default one for every core, or for every place on a GPU.
     per_gpu : int
         Runs that share a GPU.
-    dashboard : bool
-        Serve the pages of Dask, on the loopback interface.
     tasks : int, optional
-        No more workers than these, so that few runs have more cores each.
+        No more threads than these, so that few runs have more cores each.
     """
 
-    def __init__(self, workers: int | None = None, per_gpu: int = 1, dashboard: bool = False, tasks: int | None = None):
-        environments = places(workers, per_gpu, tasks)
-        pages = _pages() if dashboard else {}
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(dask.config.set(_CONFIG))
-            cluster = stack.enter_context(contextlib.closing(_cluster(environments, pages)))
-            super().__init__(stack.enter_context(contextlib.closing(Client(cluster, set_as_default=False))))
-            self._parts = stack.pop_all()
+    def __init__(self, workers: int | None = None, per_gpu: int = 1, tasks: int | None = None):
+        free: SimpleQueue[dict[str, str]] = SimpleQueue()
+        for place in (found := places(workers, per_gpu, tasks)):
+            free.put(place)
+        self._here, self._is_closed = threading.local(), threading.Event()
+        self._threads = ThreadPoolExecutor(
+            len(found), "sweep", initializer=lambda: setattr(self._here, "place", free.get())
+        )
+
+    def submit(self, task: Task) -> LocalPending:
+        """Hand over a task."""
+        return LocalPending(self._threads.submit(self._done, task))
 
     def close(self) -> None:
-        """End the workers."""
-        self._parts.close()
+        """End the processes, whatever they are at, and the threads."""
+        self._is_closed.set()
+        self._threads.shutdown(cancel_futures=True)
+
+    def _done(self, task: Task) -> Outcome:
+        """Work on a task at the place of this thread."""
+        placed = dataclasses.replace(task, environment={**task.environment, **self._here.place})
+        return placed(self._is_closed.is_set)
+
+
+class LocalPending:
+    """A task that waits for a thread, or has one."""
+
+    def __init__(self, future: Future[Outcome]):
+        self._future = future
+
+    def outcome(self) -> Outcome | None:
+        """How it ended; None while it has not."""
+        if not self._future.done():
+            return None
+        try:
+            return self._future.result()
+        except CancelledError:
+            return Outcome(State.WAITING, "taken back")
+        except Exception as error:  # whatever a task raises, the others go on
+            return Outcome(State.FAILED, str(error) if isinstance(error, InputError) else first_line(error))
+
+    def cancel(self) -> None:
+        """Take it back, unless a thread has it."""
+        self._future.cancel()
 
 
 def places(workers: int | None = None, per_gpu: int = 1, tasks: int | None = None) -> list[dict[str, str]]:
-    """The variables of every worker: its GPU and its share of it, or its cores, and its memory."""
+    """The variables of every place: its GPU and its share of it, or its cores, and its memory."""
     per_gpu = integer("per_gpu", per_gpu, 1, "use 1, or more for small runs", 64)
     cores, gpus = _cores(), _gpus()
     usual = len(gpus) * per_gpu if gpus else len(cores)
@@ -83,48 +98,11 @@ def places(workers: int | None = None, per_gpu: int = 1, tasks: int | None = Non
     return [{**memory, CORES: ",".join(map(str, _group(cores, i, count)))} for i in range(count)]
 
 
-def _pages() -> dict[str, Any]:
-    """Options of a scheduler that serves pages; Dask draws them with Bokeh."""
-    require(
-        find_spec("bokeh") is not None,
-        "dashboard needs Bokeh, which is not installed; install it with: pip install bokeh, or leave dashboard out.",
-    )
-    return {"dashboard": True, "dashboard_address": f"{_HERE['host']}:8787"}
-
-
-def _cluster(environments: list[dict[str, str]], pages: dict[str, Any]) -> SpecCluster:
-    for _ in range(_STARTS):
-        try:
-            return SpecCluster(
-                scheduler={"cls": Scheduler, "options": {**_HERE, **pages, "port": 0}},
-                workers={number: _worker(environment) for number, environment in enumerate(environments)},
-                silence_logs=logging.ERROR,
-            )
-        except (RuntimeError, OSError) as error:
-            said = first_line(error)
-    raise InputError(
-        f"the workers of the engine local must start, got {said.rstrip('.')}, {_STARTS} times; is there enough memory, "
-        "and does a script call tj.sweep under if __name__ == '__main__'?"
-    )
-
-
 def _group(cores: list[int], place: int, count: int) -> list[int]:
     """Cores of one of `count` workers: as equal groups as can be, or one each that others may share."""
     if count >= len(cores):
         return [cores[place % len(cores)]]
     return cores[place * len(cores) // count : (place + 1) * len(cores) // count]
-
-
-def _worker(environment: dict[str, str]) -> dict[str, Any]:
-    # What the runs take is watched by their tasks; Dask would count the worker, which holds nothing.
-    options = {**_HERE, "nthreads": 1, "memory_limit": 0, "preload": [__name__]}
-    return {"cls": Nanny, "options": {**options, "env": environment, "silence_logs": logging.ERROR}}
-
-
-def dask_setup(_: Any) -> None:
-    """Dask calls this in every worker: Ctrl-C is the driver's to answer, who asks for a stop."""
-    with contextlib.suppress(ValueError):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _cores() -> list[int]:
