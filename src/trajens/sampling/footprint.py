@@ -15,9 +15,9 @@ from trajens.losses import Loss, losses_of_pairs
 from trajens.population import Population
 from trajens.precision import single
 from trajens.problem import Problem
+from trajens.records import NAMES
 from trajens.sampling import measure, proposals
 from trajens.sampling.intermediates import bytes_held
-from trajens.sampling.recording import NAMES
 from trajens.sampling.settings import Settings
 from trajens.target import Target
 

@@ -8,39 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajens.acceptance import Reason
+from trajens.records import NAMES as NAMES
 from trajens.records import PROJECTIONS, STEPS, Records
+from trajens.records import REASONS as REASONS
 from trajens.sampling.measure import Measurement
-from trajens.sampling.replicas import EXCHANGE
 from trajens.sampling.tally import Tally, whole_steps
-
-REASONS = tuple(reason.label for reason in Reason)
-"""Columns that count decisions by their reason."""
-
-NAMES = (
-    "epoch",
-    "s",
-    "loss",
-    "loss_error",
-    "loss_deciding",
-    "acceptance",
-    "batch_size",
-    "data_used",
-    "data_measured",
-    "data_audited",
-    "tilt_error",
-    "tilt_stderr",
-    "tilt_weight",
-    "weight_rms",
-    "move_size",
-    *PROJECTIONS,
-    *REASONS,
-    *STEPS,
-    *EXCHANGE,
-)
-"""Columns of all records, in their order; those of one's own follow.
-
-The last reason, steps and exchanges are there only where they can be other than 0.
-"""
 
 
 class Terms(NamedTuple):

@@ -17,10 +17,10 @@ from trajens.errors import InputError, choice, first_line, integer, require
 from trajens.moves import Proposer, SingleSite
 from trajens.population import Population
 from trajens.precision import single
+from trajens.records import NAMES
 from trajens.sampling.course import Course
 from trajens.sampling.ladder import Exchange, Ladder, exchange_of
 from trajens.sampling.program import Program
-from trajens.sampling.recording import NAMES
 from trajens.scan import Scan, check_places, scan_named
 from trajens.subsample import MAX_SIZE
 from trajens.target import Target
