@@ -6,7 +6,7 @@ import pytest
 import trajens as tj
 from tests import small_run
 from tests.small_run import StopAfter, again, assert_same, fresh
-from trajens.records import PROJECTIONS
+from trajens.columns import PROJECTIONS
 from trajens.sampling import recording
 from trajens.sampling.projections import directions, projected
 

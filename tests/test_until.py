@@ -9,10 +9,10 @@ from scipy.stats import binom
 
 import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
+from trajens.columns import PROJECTIONS
 from trajens.convergence import by_s
 from trajens.convergence.asked import in_words
 from trajens.judgement import ATTENTION, OK
-from trajens.records import PROJECTIONS
 from trajens.sampling import marks
 from trajens.sampling.adapted import Adapted
 from trajens.sampling.course import ByEpochs, Passed

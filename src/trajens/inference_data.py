@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from trajens.columns import DRAWS, NAMES, PROJECTIONS
 from trajens.errors import InputError, require
-from trajens.records import DRAWS, NAMES, PROJECTIONS, Records, after_burn_in
+from trajens.records import Records, after_burn_in
 from trajens.sampling.projections import projected
 from trajens.version import __version__
 

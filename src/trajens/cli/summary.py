@@ -12,11 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from trajens import exact
+from trajens.columns import COLUMNS, Average, Column, When
 from trajens.experiments import Experiment
 from trajens.experiments.episodes import EpisodesData
 from trajens.experiments.kinds import grouped, tilts
 from trajens.experiments.options import EVEN
-from trajens.records import COLUMNS, Average, Column, When
 from trajens.rl.problem import episodes_of
 from trajens.run import Run
 from trajens.verdict import Case, audited_error

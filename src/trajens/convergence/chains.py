@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trajens.columns import DRAWS
 from trajens.convergence.diagnostics import drift, ess_bulk, ess_tail, mcse, nested_rhat, rhat
-from trajens.records import DRAWS, Records, after_burn_in, chains_by_s
+from trajens.records import Records, after_burn_in, chains_by_s
 
 OBSERVED = DRAWS
 """Columns that chains are compared by; runs of before have the loss only."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trajens.records import BY_NAME, COLUMNS
+from trajens.columns import BY_NAME, COLUMNS
 from trajens.report import history, numerals, quality
 from trajens.report.chart import Series
 from trajens.report.html import Markup, joined, left_out, panel, section, table, tag

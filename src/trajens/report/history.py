@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajens.records import BY_NAME, COLUMNS, Average, Column, Records, after_burn_in, chains_by_s
+from trajens.columns import BY_NAME, COLUMNS, Average, Column
+from trajens.records import Records, after_burn_in, chains_by_s
 from trajens.report import numerals
 from trajens.report.chart import Chart, Series
 from trajens.report.html import Markup, left_out, panel

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trajens.records import BY_NAME, chains_by_s
+from trajens.columns import BY_NAME
+from trajens.records import chains_by_s
 from trajens.report import history, learning, numerals, quality, returns
 from trajens.report.compared import comparison
 from trajens.report.document import document

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trajens.records import BY_NAME, COLUMNS
+from trajens.columns import BY_NAME, COLUMNS
 from trajens.report import numerals
 from trajens.report.html import Markup, table, tag
 from trajens.starts import EVOLUTION

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from trajens.columns import NAMES
 from trajens.errors import require
 from trajens.losses import Loss, losses_of_pairs
 from trajens.population import Population
 from trajens.precision import single
 from trajens.problem import Problem
-from trajens.records import NAMES
 from trajens.sampling import measure, proposals
 from trajens.sampling.intermediates import bytes_held
 from trajens.sampling.settings import Settings

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajens.acceptance import Reason
-from trajens.records import NAMES as NAMES
-from trajens.records import PROJECTIONS, STEPS, Records
-from trajens.records import REASONS as REASONS
+from trajens.columns import NAMES as NAMES
+from trajens.columns import PROJECTIONS, STEPS
+from trajens.columns import REASONS as REASONS
+from trajens.records import Records
 from trajens.sampling.measure import Measurement
 from trajens.sampling.tally import Tally, whole_steps
 

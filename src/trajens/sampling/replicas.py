@@ -8,7 +8,8 @@ import jax
 import numpy as np
 
 from trajens.acceptance.base import AcceptanceTest
-from trajens.records import EXCHANGE, Records
+from trajens.columns import EXCHANGE
+from trajens.records import Records
 from trajens.sampling.ladder import Ladder
 
 _UP, _DOWN = 1, -1

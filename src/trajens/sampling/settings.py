@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.acceptance import AcceptanceTest, Penalty
+from trajens.columns import NAMES
 from trajens.copies import COPIES, counts_by
 from trajens.errors import InputError, choice, first_line, integer, require
 from trajens.moves import Proposer, SingleSite
 from trajens.population import Population
 from trajens.precision import single
-from trajens.records import NAMES
 from trajens.sampling.course import Course
 from trajens.sampling.ladder import Exchange, Ladder, exchange_of
 from trajens.sampling.program import Program

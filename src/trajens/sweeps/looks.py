@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trajens.columns import COLUMNS, When
 from trajens.errors import InputError
 from trajens.experiments.kinds import grouped
-from trajens.records import COLUMNS, Records, When, mean_and_error
+from trajens.records import Records, mean_and_error
 from trajens.storage.evaluation import kept_scores
 from trajens.storage.record_file import RecordFile
 from trajens.storage.stored import StoredRun

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajens.records import COLUMNS, Average, Column, mean_and_error
+from trajens.columns import COLUMNS, Average, Column
+from trajens.records import mean_and_error
 from trajens.report import numerals
 from trajens.report.chart import Shown
 from trajens.report.scores import CLASSIFIER

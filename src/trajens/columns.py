@@ -297,7 +297,7 @@ COLUMNS = (
         spec=",",
     ),
 )
-"""All columns in the order of records; those of one's own follow."""
+"""All columns in the order of records; those of one's own stand before those of exchange."""
 
 BY_NAME = {column.name: column for column in COLUMNS}
 """Columns by their name."""

@@ -1,4 +1,7 @@
-"""Numbers that are made of records: what is after burn-in, chains by s, and the summary of a run."""
+"""Records: what a run writes down at regular epochs, as arrays (chains, records) by name, and numbers made of them.
+
+What columns there are is said by `trajens.columns.COLUMNS`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajens.records.columns import COLUMNS, REASONS, Average
+from trajens.columns import COLUMNS as COLUMNS
+from trajens.columns import REASONS, Average
+from trajens.columns import STEPS as STEPS
 
 Records = dict[str, np.ndarray]
 
