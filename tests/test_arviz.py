@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import trajens as tj
+from trajens.columns import REASONS
 from trajens.sampling.projections import directions
-from trajens.sampling.recording import REASONS
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

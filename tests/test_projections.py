@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests import small_run
-from trajens.records import PROJECTIONS
+from trajens.columns import PROJECTIONS
 from trajens.sampling.projections import directions, projected
 
 KNOWN = [[-0.42854136, 0.90352213], [0.9409316, -0.33859673], [-0.6847009, -0.7288242]]

@@ -135,7 +135,7 @@ def assert_alone(found, text):
 def test_a_page_of_classes_has_every_panel_and_the_numbers_of_the_library(classes):
     found = read(classes)
     assert found.panels().keys() == {
-        *("loss", "acceptance", "batch", "tilt", "audit", "weights"),
+        *("loss", "acceptance", "batch-size", "tilt-error", "weight-rms", "s"),
         *("members", "reliability", "disagreement", "information", "similarity", "distance", "doubts"),
     }
     ensemble, stored = tj.Ensemble.load(classes), tj.StoredRun(classes)
@@ -260,7 +260,7 @@ def test_a_png_holds_its_pixels():
 
 def test_a_run_without_a_network_says_why_and_keeps_its_curves(line):
     found = read(line)
-    assert set(found.panels()) == {"loss", "acceptance", "batch", "tilt", "audit", "weights"}
+    assert set(found.panels()) == {"loss", "acceptance", "batch-size", "tilt-error", "weight-rms", "s"}
     assert "The ensemble was not tried on data: the run must be one of a network" in found.text
     assert "mean of" not in found.text
     assert "chain 3" in found.text
@@ -320,7 +320,7 @@ def test_a_path_of_one_model_leaves_out_what_members_would_show(request, which):
         said = trial.said
         one["said"] = said._replace(disagreement=0 * said.disagreement, expected=said.entropies.total)
     panels = Read(page([replace(found, trial=replace(trial, **one, spread=0 * trial.spread))])).panels()
-    absent = {name for name, kind in panels.items() if "absent" in kind} - {"audit"}
+    absent = {name for name, kind in panels.items() if "absent" in kind} - {"tilt-error"}
     assert absent == (
         {"members", "disagreement", "information", "similarity"} if trial.said else {"errors", "similarity"}
     )

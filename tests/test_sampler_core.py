@@ -12,8 +12,8 @@ from tests.laws.test_path_law import CHAINS, MOVES, SIGMA, TAU, S, perceptron
 from tests.monte_carlo import assert_path_law
 from tests.small_run import DATA, EPOCHS, SETTINGS, TARGET, assert_same_records, sample
 from trajens.acceptance import Evidence, Reason, Verdict
+from trajens.columns import NAMES
 from trajens.losses import reference_losses
-from trajens.sampling.recording import NAMES
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from trajens.columns import DRAWS, NAMES, PROJECTIONS
 from trajens.errors import InputError, require
-from trajens.records import PROJECTIONS, Records, starts
+from trajens.records import Records, after_burn_in
 from trajens.sampling.projections import projected
-from trajens.sampling.recording import NAMES
 from trajens.version import __version__
 
 
@@ -30,7 +30,7 @@ def inference_data(
     az = _arviz()
     xarray = import_module("xarray")
     chosen = _chosen(records, s, chains)
-    is_after = starts(records) >= burn_in if records else np.zeros(0, bool)
+    is_after = after_burn_in(records, burn_in)
     require(bool(is_after.any()), f"to_arviz needs a record after burn-in ({burn_in}), got none; extend the run.")
     after = {name: values[chosen][:, is_after] for name, values in records.items()}
     attributes = {
@@ -46,7 +46,7 @@ def inference_data(
         "epoch": ("draw", after["epoch"][0]),
         "direction": np.arange(1, 1 + len(PROJECTIONS)),
     }
-    posterior: dict[str, Any] = {name: (_DRAWS, after[name]) for name in ("loss", *_own(records))}
+    posterior: dict[str, Any] = {name: (_DRAWS, after[name]) for name in _single(records)}
     if PROJECTIONS[0] in after:
         posterior["projection"] = (*_DRAWS, "direction"), np.stack([after[name] for name in PROJECTIONS], axis=-1)
     if history is not None:
@@ -101,9 +101,10 @@ def _chosen(records: Records, s: float | None, chains: Any) -> np.ndarray:
     return chosen
 
 
-def _own(records: Records) -> list[str]:
-    """Records of one's own."""
-    return [name for name in records if name not in NAMES]
+def _single(records: Records) -> list[str]:
+    """Columns that are a variable of the posterior each: draws that are no projections, and records of one's own."""
+    draws = [name for name in DRAWS if name not in PROJECTIONS]
+    return [name for name in records if name in draws or name not in NAMES]
 
 
 def _of_models(history: np.ndarray, chains: np.ndarray, is_after: np.ndarray) -> np.ndarray:

@@ -1,4 +1,7 @@
-"""Records: what a run writes down at regular epochs, as arrays (chains, records) by name, and numbers made of them."""
+"""Records: what a run writes down at regular epochs, as arrays (chains, records) by name, and numbers made of them.
+
+What columns there are is said by `trajens.columns.COLUMNS`.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trajens.columns import COLUMNS as COLUMNS
+from trajens.columns import REASONS, Average
+from trajens.columns import STEPS as STEPS
+
 Records = dict[str, np.ndarray]
 
 MAX_EPOCHS = 2**31 - 1
 """Epochs of a run at most: they are counted in 32 bits."""
-
-STEPS = ("steps_used", "steps_measured", "steps_audited")
-"""Columns of losses that count their steps: of both models in all decisions, to measure the loss, and to audit."""
-
-PROJECTIONS = ("projection_1", "projection_2", "projection_3")
-"""Columns of the mean model of a path along fixed directions; runs of before have none."""
 
 
 def joined(tables: list[Records]) -> Records:
@@ -60,9 +61,27 @@ def starts(records: Records) -> np.ndarray:
     return np.concatenate([[0], records["epoch"][0, :-1]])
 
 
+def after_burn_in(records: Records, burn_in: int) -> np.ndarray:
+    """Which records (records,) speak of time after `burn_in` only."""
+    return starts(records) >= burn_in if records else np.zeros(0, bool)
+
+
 def has_summary(records: Records, burn_in: int) -> bool:
     """Whether a record speaks of time after `burn_in` only."""
-    return bool(records) and bool((starts(records) >= burn_in).any())
+    return bool(after_burn_in(records, burn_in).any())
+
+
+def chains_by_s(s: np.ndarray, digits: int | None = None) -> list[tuple[float, np.ndarray]]:
+    """Every value of s, smallest first, and the numbers of its chains.
+
+    Parameters
+    ----------
+    s : (chains,)
+    digits : int, optional
+        Significant digits by which values of s are told apart; default all.
+    """
+    values = s if digits is None else np.array([float(f"{value:.{digits}g}") for value in s])
+    return [(float(value), np.flatnonzero(values == value)) for value in np.unique(values)]
 
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
@@ -71,47 +90,51 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(error)
 
 
-def summarise(records: Records, burn_in: int, reasons: tuple[str, ...]) -> dict[str, Any]:
-    """Averages over the records that lie after `burn_in`; each counts as much as it has epochs.
+def summarise(records: Records, burn_in: int, reasons: tuple[str, ...] = REASONS) -> dict[str, Any]:
+    """Averages of all columns over the records that lie after `burn_in`, each as its `Column.average` says.
 
-    `reasons` are the columns that count decisions. Steps are those of the whole run, burn-in included.
-    ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are standard errors over chains, NaN for a single
-    one.
+    `reasons` are the columns that count decisions. Names that end in ``_stderr`` are standard errors over chains, NaN
+    for a single one; that of ``tilt_error`` is over audits.
     """
-    start = starts(records)
-    is_after = start >= burn_in
-    proposals = (records["epoch"] - start)[:, is_after]
+    is_after = after_burn_in(records, burn_in)
+    epochs = (records["epoch"] - starts(records))[:, is_after]
+    found: dict[str, Any] = {}
+    for column in COLUMNS:
+        name = column.name
+        if column.average is Average.AUDITS:
+            found |= _tilt(records, is_after)
+        elif name in records and column.average in _SUMMARISED:
+            value, error = _average(records[name], column.average, is_after, epochs)
+            found |= dict(zip(column.keys, (value, error), strict=False))
+        elif column.is_in_every_run and column.average in _SUMMARISED:
+            found[name] = 0 if column.average is Average.GROWTH else float("nan")
+    counts = {reason: int(records[reason][:, is_after].sum()) for reason in reasons if reason in records}
+    return {**found, "reasons": counts, "chains": len(records["loss"])}
 
-    def mean(name: str) -> float:
-        return float((records[name][:, is_after] * proposals).sum() / proposals.sum())
 
-    def error(name: str) -> float:
-        return mean_and_error((records[name][:, is_after] * proposals).sum(1) / proposals.sum(1))[1]
+_SUMMARISED = {Average.RECORDS, Average.EPOCHS, Average.KNOWN, Average.GROWTH, Average.LAST, Average.TOTAL}
+"""Averages of one column by itself."""
 
-    def since(name: str) -> int:
-        return int(np.diff(records[name], axis=1, prepend=0)[:, is_after].sum()) if name in records else 0
 
-    losses = records["loss"][:, is_after].mean(1)
-    loss, loss_stderr = mean_and_error(losses)
-    return {
-        "loss": loss,
-        "loss_stderr": loss_stderr,
-        "loss_deciding": mean("loss_deciding"),
-        "acceptance": mean("acceptance"),
-        "acceptance_stderr": error("acceptance"),
-        "batch_size": mean("batch_size"),
-        "batch_size_stderr": error("batch_size"),
-        "data_used": since("data_used"),
-        "data_measured": since("data_measured"),
-        "data_audited": since("data_audited"),
-        **{name: int(records[name][:, -1].sum()) for name in STEPS if name in records},
-        **_tilt(records, is_after),
-        **_exchanged(records, is_after),
-        "move_size": mean("move_size") if "move_size" in records else float("nan"),
-        "weight_rms": float(records["weight_rms"][:, -1].mean()),
-        "reasons": {reason: int(records[reason][:, is_after].sum()) for reason in reasons if reason in records},
-        "chains": int(losses.size),
-    }
+def _average(values: np.ndarray, average: Average, is_after: np.ndarray, epochs: np.ndarray) -> tuple[float, float]:
+    """The average of a column (chains, records), and its standard error over chains, NaN where it has none.
+
+    `epochs` are those that records after burn-in speak of.
+    """
+    after = values[:, is_after]
+    if average is Average.RECORDS:
+        return mean_and_error(after.mean(1))
+    if average is Average.EPOCHS:
+        # Each record counts as much as it has epochs.
+        error = mean_and_error((after * epochs).sum(1) / epochs.sum(1))[1]
+        return float((after * epochs).sum() / epochs.sum()), error
+    if average is Average.KNOWN:
+        is_known = np.isfinite(after)
+        return float(after[is_known].mean()) if is_known.any() else float("nan"), float("nan")
+    if average is Average.GROWTH:
+        return int(np.diff(values, axis=1, prepend=0)[:, is_after].sum()), float("nan")
+    last = values[:, -1]
+    return float(last.mean()) if average is Average.LAST else int(last.sum()), float("nan")
 
 
 def _tilt(records: Records, is_after: np.ndarray) -> dict[str, float]:
@@ -132,19 +155,6 @@ def _tilt(records: Records, is_after: np.ndarray) -> dict[str, float]:
     return {"tilt_error": beta, "tilt_error_stderr": error, "s_effective": s * (1 + beta)}
 
 
-def _exchanged(records: Records, is_after: np.ndarray) -> dict[str, Any]:
-    """Exchanges with the next s, each record alike; NaN where there is no next one."""
-    if "swap_acceptance" not in records:
-        return {}
-    rates = records["swap_acceptance"][:, is_after]
-    is_known = np.isfinite(rates)
-    return {
-        "swap_acceptance": float(rates[is_known].mean()) if is_known.any() else float("nan"),
-        "round_trips": int(records["round_trips"][:, -1].sum()),
-        **{name: int(records[name][:, -1].sum()) for name in ("data_exchanged", "steps_exchanged") if name in records},
-    }
-
-
 def _tilt_weight(records: Records, is_after: np.ndarray) -> np.ndarray:
     return records["tilt_weight"][:, is_after] if "tilt_weight" in records else np.zeros((1, 0))
 
@@ -160,7 +170,7 @@ def is_within(records: Records, burn_in: int, tolerance: float) -> bool | None:
     """Whether audits after burn-in find the error of s within the tolerance, or beyond it; None: they cannot say."""
     if not has_summary(records, burn_in):
         return None
-    is_after = starts(records) >= burn_in
+    is_after = after_burn_in(records, burn_in)
     samples = int((_tilt_weight(records, is_after) > 0).sum())
     if samples == 0:
         return None
@@ -177,7 +187,7 @@ def warn_of_tilt(records: Records, burn_in: int, tolerance: float | None) -> Non
     """A RuntimeWarning if the audits after burn-in find an error of s beyond the tolerance."""
     if tolerance is None or is_within(records, burn_in, tolerance) is not False:
         return
-    found = _tilt(records, starts(records) >= burn_in)
+    found = _tilt(records, after_burn_in(records, burn_in))
     warnings.warn(
         f"the run samples an s that is off by {found['tilt_error']:+.1%} +- {found['tilt_error_stderr']:.1%}, more "
         f"than the tolerance of {tolerance:.1%}; give it a longer burn-in, in which batches are planned, or a smaller "

@@ -22,7 +22,7 @@ from trajens.ensemble import Ensemble, model_of
 from trajens.errors import require
 from trajens.experiments import Config, Experiment, resolve
 from trajens.files import storage_errors, write_atomically
-from trajens.records import Records, mean_and_error
+from trajens.records import Records, chains_by_s, mean_and_error
 from trajens_paper.frame import RESULTS, Show
 
 _SIDE = 7
@@ -111,13 +111,10 @@ def groups(folder: Path, scores_of_chains: Sequence[dict[str, Any]] = ()) -> lis
     """The runs in one folder by their s, with the scores of their last paths where these are given."""
     stored = tj.StoredRun(folder)
     records, tau = stored.records, stored.paths.shape[1]
-    s = records["s"][:, -1]
     found = []
-    for value in np.unique(s):
-        is_here = s == value
-        both = zip(scores_of_chains, is_here, strict=True) if scores_of_chains else ()
-        chosen = [score for score, is_in in both if is_in]
-        found.append(Group(tau, float(value), {name: table[is_here] for name, table in records.items()}, chosen))
+    for value, chains in chains_by_s(records["s"][:, -1]):
+        chosen = [scores_of_chains[chain] for chain in chains] if scores_of_chains else []
+        found.append(Group(tau, value, {name: table[chains] for name, table in records.items()}, chosen))
     return found
 
 

@@ -12,8 +12,10 @@ from rich.table import Table
 
 from trajens.cli.devices import use_all_cores
 from trajens.cli.numbers import finite, whole
+from trajens.columns import BY_NAME
 from trajens.errors import integer, require
 from trajens.experiments import Experiment
+from trajens.run.advice import audited_error
 from trajens.run.audits import PROPOSALS
 from trajens.run.audits import audit as audit_of
 from trajens.run.stored import StoredRun
@@ -46,8 +48,9 @@ def audit(
     table = Table(title=f"{found.proposals:,} proposals, {found.examples:,} examples of each", show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
-    table.add_row("error of s", f"{found.tilt_error:+.2%} +- {found.tilt_error_stderr:.2%}")
+    numbers = found.summary()
+    table.add_row(BY_NAME["tilt_error"].title, audited_error(numbers))
     table.add_row("s that is sampled, to first order", f"{found.s_effective:.6g}")
-    table.add_row("acceptance", f"{found.acceptance:.3f}")
-    table.add_row("mean batch", f"{found.batch_size:.1f}")
+    for name in ("acceptance", "batch_size"):
+        table.add_row(BY_NAME[name].title, format(numbers[name], BY_NAME[name].spec))
     Console().print(table)

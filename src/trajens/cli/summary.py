@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trajens import exact
+from trajens.columns import COLUMNS, Average, Column, When
 from trajens.experiments import Experiment
 from trajens.experiments.episodes import EpisodesData
 from trajens.experiments.kinds import grouped, tilts
@@ -54,8 +55,21 @@ def _with_exact(numbers: dict[str, Any], experiment: Experiment) -> dict[str, An
     return {**numbers, "exact_loss": loss, "exact_z": z}
 
 
-def _rate(value: float) -> str:
-    return f"{value:.3f}" if np.isfinite(value) else "-"
+def _is_shown(column: Column, groups: list[dict[str, Any]], experiment: Experiment) -> bool:
+    """Whether the table has a row for the average of a column."""
+    if not column.spec or column.name not in groups[0]:
+        return False
+    if column.when is When.TUNED:
+        return bool(np.isfinite(groups[0][column.name]))
+    return column.when is not When.AUDITS or not experiment.acceptance.takes_all_data
+
+
+def _shown(column: Column, group: dict[str, Any]) -> str:
+    """The average of a column in a summary."""
+    if column.average is Average.AUDITS:
+        return audited_error(group)
+    value = group[column.name]
+    return "-" if column.average is Average.KNOWN and np.isnan(value) else format(value, column.spec)
 
 
 def _started(pairs: float, share: float, loss: float) -> str:
@@ -85,8 +99,13 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     def add(label: str, shown: Any) -> None:
         result.add_row(label, *(shown(group) for group in groups))
 
+    def add_column(column: Column) -> None:
+        after = among if column.name == "batch_size" else ""
+        add(column.title, lambda group: f"{_shown(column, group)}{after}")
+
     add("s", lambda g: f"{g['s']:g}")
-    add("loss per model, measured", lambda g: f"{g['loss']:.6g}")
+    loss, *columns = (column for column in COLUMNS if _is_shown(column, groups, experiment))
+    add_column(loss)
     if groups[0]["chains"] > 1:
         add(f"standard error, {groups[0]['chains']} chains", lambda g: f"{g['loss_stderr']:.2g}")
     add("error by effective draws", lambda g: f"{g['loss_mcse']:.2g}" if np.isfinite(g["loss_mcse"]) else "cannot say")
@@ -103,26 +122,8 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
         if "start" in groups[0]:
             add("pairs of the start, share, last loss", lambda g: _started(**g["start"]))
         add("examples drawn by", lambda g: experiment.scores or EVEN)
-    if np.isfinite(groups[0]["move_size"]):
-        add("size of moves, tuned", lambda g: f"{g['move_size']:.3g}")
-    add("acceptance", lambda g: f"{g['acceptance']:.3f}")
-    add("mean batch", lambda g: f"{g['batch_size']:.1f}{among}")
-    if episodes is not None:
-        add("steps of the environment, decisions", lambda g: f"{g['steps_used']:,}")
-        add("steps to measure the loss", lambda g: f"{g['steps_measured']:,}")
-        add("steps to audit", lambda g: f"{g['steps_audited']:,}")
-    add("data used", lambda g: f"{g['data_used']:,}")
-    add("data to measure the loss", lambda g: f"{g['data_measured']:,}")
-    if not experiment.acceptance.takes_all_data:
-        add("error of s, audited", audited_error)
-        add("data to audit", lambda g: f"{g['data_audited']:,}")
-    if "swap_acceptance" in groups[0]:
-        add("exchanges with the next s, accepted", lambda g: _rate(g["swap_acceptance"]))
-        add("round trips of paths that began here", lambda g: f"{g['round_trips']:,}")
-        add("data to exchange", lambda g: f"{g['data_exchanged']:,}")
-    if "steps_exchanged" in groups[0]:
-        add("steps to exchange", lambda g: f"{g['steps_exchanged']:,}")
-    add("weight RMS", lambda g: f"{g['weight_rms']:.3g}")
+    for column in columns:
+        add_column(column)
     add("reasons for decisions", lambda g: "\n".join(f"{name} {n:,}" for name, n in g["reasons"].items() if n))
     add("epochs, burn-in", lambda g: f"{g['epochs']:,}, {g['burn_in']:,}")
     add("seconds", lambda g: f"{g['seconds']:.1f}")

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trajens.columns import DRAWS
 from trajens.convergence.diagnostics import drift, ess_bulk, ess_tail, mcse, nested_rhat, rhat
-from trajens.records import PROJECTIONS, Records, starts
+from trajens.records import Records, after_burn_in, chains_by_s
 
-OBSERVED = ("loss", *PROJECTIONS)
+OBSERVED = DRAWS
 """Columns that chains are compared by; runs of before have the loss only."""
 
 
@@ -79,14 +80,12 @@ def by_s(records: Records, burn_in: int, superchains: int | None = None) -> list
     """
     if not records:
         return []
-    is_after = starts(records) >= burn_in
-    s = records["s"][:, -1]
+    is_after = after_burn_in(records, burn_in)
     groups = []
-    for value in np.unique(s):
-        chains = np.flatnonzero(s == value)
+    for value, chains in chains_by_s(records["s"][:, -1]):
         after = {name: records[name][chains][:, is_after] for name in (*OBSERVED, "weight_rms") if name in records}
         observed = {name: _observed(after[name], superchains) for name in OBSERVED if name in after}
-        groups.append(Group(float(value), chains, int(is_after.sum()), observed, drift(after["weight_rms"])))
+        groups.append(Group(value, chains, int(is_after.sum()), observed, drift(after["weight_rms"])))
     return groups
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trajens.columns import BY_NAME, COLUMNS
 from trajens.report import history, numerals, quality
 from trajens.report.chart import Series
 from trajens.report.html import Markup, joined, left_out, panel, section, table, tag
@@ -49,9 +50,9 @@ def _scores(several: Sequence[Seen], names: list[str]) -> Markup:
         return (words, *("not yet" if seen.summary is None else told(seen.summary) for seen in several))
 
     rows: list[tuple[Any, ...]] = [
-        of_records("loss per model", lambda found: numerals.with_error(found["loss"], found["loss_stderr"])),
-        of_records("acceptance", lambda found: numerals.percent(found["acceptance"])),
-        of_records("mean batch", lambda found: numerals.number(found["batch_size"])),
+        of_records(BY_NAME["loss"].title, lambda found: numerals.with_error(found["loss"], found["loss_stderr"])),
+        of_records(BY_NAME["acceptance"].title, lambda found: numerals.percent(found["acceptance"])),
+        of_records(BY_NAME["batch_size"].title, lambda found: numerals.number(found["batch_size"])),
     ]
     of_each = [{} if seen.trial is None else {s.words: text for s, text in scores_of(seen.trial)} for seen in several]
     for words in dict.fromkeys(words for found in of_each for words in found):
@@ -74,18 +75,13 @@ def _differences(several: Sequence[Seen], names: list[str]) -> Markup:
 def _curves(several: Sequence[Seen]) -> list[Markup]:
     begun = [seen for seen in several if seen.facts.records]
     if not begun:
-        return [left_out("loss", "Loss", "None of the runs has a record yet.")]
+        return [left_out(BY_NAME["loss"].anchor, BY_NAME["loss"].heading, "None of the runs has a record yet.")]
     found = []
-    for name, title, y_label, look_for in (
-        ("loss", "Loss per model", "loss", "Mean over chains. Compare where curves end, not how soon they fall."),
-        ("acceptance", "Acceptance", "accepted", "Mean over chains; between a tenth and nine tenths is sensible."),
-        ("batch_size", "Batch size", "examples per decision", "What a decision costs. Smaller is cheaper."),
-        ("s", "Tilt s", "s (per unit of mean loss)", "Losses of runs that end at different s are of different laws."),
-        ("weight_rms", "Size of the weights", "root mean square", "A curve that grows and grows has no equilibrium."),
-    ):
-        series = [_mean(seen, name, k) for k, seen in enumerate(begun)]
-        chart = history.over_epochs(None, title, y_label, series, is_share=name == "acceptance")
-        found.append(panel(name.replace("_", "-"), title, chart, look_for))
+    for column in history.results_first(column for column in COLUMNS if column.compare):
+        series = [_mean(seen, column.name, k) for k, seen in enumerate(begun) if column.name in seen.facts.records]
+        if series:
+            chart = history.over_epochs(None, column, series)
+            found.append(panel(column.anchor, column.heading, chart, column.compare))
     for is_classes in (True, False):
         alike = [(s.name, s.trial) for s in several if s.trial is not None and (s.trial.said is not None) is is_classes]
         if alike:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from trajens.records import Records
+from trajens.columns import BY_NAME, COLUMNS, Average, Column
+from trajens.records import Records, after_burn_in, chains_by_s
 from trajens.report import numerals
 from trajens.report.chart import Chart, Series
 from trajens.report.html import Markup, left_out, panel
 from trajens.report.scales import is_logarithmic
 from trajens.run.advice import RunFacts
 
-EPOCH = "epoch (proposals per chain)"
+EPOCH = BY_NAME["epoch"].unit
 LINES = 6
 """Chains, or values of s, that have a curve of their own at most."""
+DIGITS = 4
+"""Significant digits of s on the page, by which chains are told apart."""
 
 
 _ROOM = 1.3
@@ -31,15 +35,14 @@ class Group(NamedTuple):
 
 def grouped(records: Records) -> list[Group]:
     """Chains one by one where they are few; by their s where that differs; else all together."""
-    s = np.array([float(f"{value:.4g}") for value in records["s"][:, -1]])
-    values = np.unique(s)
-    if 1 < len(values) < len(s) or len(values) > LINES:
-        chosen = values[np.unique(np.linspace(0, len(values) - 1, LINES).round().astype(int))]
-        return [Group(f"s = {value:g}", np.flatnonzero(s == value)) for value in chosen]
+    s = records["s"][:, -1]
+    groups = [Group(f"s = {value:g}", chains) for value, chains in chains_by_s(s, DIGITS)]
+    if 1 < len(groups) < len(s) or len(groups) > LINES:
+        return [groups[k] for k in np.unique(np.linspace(0, len(groups) - 1, LINES).round().astype(int))]
     if len(s) == 1:
         return [Group("one chain", np.arange(1))]
     if len(s) <= LINES:
-        of_s = [f", s = {value:g}" if len(values) > 1 else "" for value in s]
+        of_s = [f", s = {value:.{DIGITS}g}" if len(groups) > 1 else "" for value in s]
         return [Group(f"chain {k}{of_s[k]}", np.array([k])) for k in range(len(s))]
     return [Group(f"mean of {len(s)} chains", np.arange(len(s)))]
 
@@ -56,72 +59,52 @@ def curves(records: Records, name: str, groups: list[Group]) -> list[Series]:
 
 def panels(facts: RunFacts, examples: int | None, loss_unit: str) -> list[Markup]:
     """Everything that records show; a sentence in its place where there is none."""
-    records = facts.records
+    records, loss = facts.records, BY_NAME["loss"]
     if not records:
-        return [left_out("loss", "Loss", "The run has no record yet.")]
-    groups = grouped(records)
-    return [
-        panel(
-            "loss",
-            "Loss per model",
-            over_epochs(facts, "Loss per model", f"loss ({loss_unit})", curves(records, "loss", groups)),
-            "Measured on fresh examples, or on all. Look for a level that it keeps after burn-in, alike in all chains; "
-            "bands are standard errors.",
-        ),
-        panel(
-            "acceptance",
-            "Acceptance",
-            over_epochs(facts, "Acceptance", "accepted", curves(records, "acceptance", groups), is_share=True),
-            "Share of proposals accepted since the record before. Look for something between a tenth and nine tenths.",
-        ),
-        panel(
-            "batch",
-            "Batch size",
-            over_epochs(facts, "Batch size", "examples per decision", curves(records, "batch_size", groups)),
-            "Mean number of examples that a decision took"
-            + ("." if examples is None else f", of {examples:,}.")
-            + (
-                " Look for fewer than max_batch: decisions that are cut off there are noisier."
-                if "capped" in records
-                else " Look for far fewer than all: else minibatches no longer pay at this s."
-            ),
-        ),
-        panel(
-            "tilt",
-            "Tilt s",
-            over_epochs(facts, "Tilt s", "s (per unit of mean loss)", curves(records, "s", groups)),
-            "How strongly low losses are preferred. Look for a constant after burn-in, where averages are made.",
-        ),
-        _audits(facts),
-        panel(
-            "weights",
-            "Size of the weights",
-            over_epochs(facts, "Size of the weights", "root mean square", curves(records, "weight_rms", groups)),
-            "Of all parameters of the path, in the units of the model. Look for no drift after burn-in: weights that "
-            "grow and grow have no equilibrium.",
-        ),
-    ]
+        return [left_out(loss.anchor, loss.heading, "The run has no record yet.")]
+    groups, found = grouped(records), []
+    for column in results_first(column for column in COLUMNS if column.look_for):
+        if column.average is Average.AUDITS:
+            found.append(_audits(facts, column))
+        elif column.name in records:
+            unit = f"{column.unit} ({loss_unit})" if column is loss else column.unit
+            chart = over_epochs(facts, column, curves(records, column.name, groups), unit)
+            found.append(panel(column.anchor, column.heading, chart, _caption(column, records, examples)))
+    return found
 
 
-def over_epochs(
-    facts: RunFacts | None, title: str, y_label: str, series: list[Series], is_share: bool = False
-) -> Markup:
-    """A chart against epochs, with burn-in shaded."""
+def results_first(columns: Iterable[Column]) -> list[Column]:
+    """Columns in the order of panels: what came out, then what was set and has no average."""
+    return sorted(columns, key=lambda column: column.average is Average.NONE)
+
+
+def _caption(column: Column, records: Records, examples: int | None) -> str:
+    """What a panel shows, and what to look for."""
+    if column.name != "batch_size":
+        return f"{column.what} {column.look_for}"
+    what = column.what if examples is None else f"{column.what.removesuffix('.')}, of {examples:,}."
+    if "capped" not in records:
+        return f"{what} {column.look_for}"
+    return f"{what} Look for fewer than max_batch: decisions that are cut off there are noisier."
+
+
+def over_epochs(facts: RunFacts | None, column: Column, series: list[Series], unit: str = "") -> Markup:
+    """A chart of a column against epochs, with burn-in shaded; `unit` in place of that of the column."""
     values = np.concatenate([one.y for one in series])
     shade = None
     last = max(float(one.x[-1]) for one in series)
     if facts is not None and facts.burn_in > 0:
         shade = (0.0, min(float(facts.burn_in), last), "burn-in")
     return Chart(
-        title,
+        column.heading,
         EPOCH,
-        y_label,
+        unit or column.unit,
         series,
         x_range=(0.0, last),
-        y_range=(0.0, 1.0) if is_share else None,
-        y_shown=numerals.short_percent if is_share else numerals.short,
-        y_told=numerals.percent if is_share else numerals.number,
-        y_log=not is_share and is_logarithmic(values),
+        y_range=(0.0, 1.0) if column.is_share else None,
+        y_shown=numerals.short_percent if column.is_share else numerals.short,
+        y_told=numerals.percent if column.is_share else numerals.number,
+        y_log=not column.is_share and is_logarithmic(values),
         shade=shade,
     ).svg()
 
@@ -132,7 +115,7 @@ def audited(facts: RunFacts) -> Series | None:
     if not {"tilt_error", "tilt_weight"} <= set(records):
         return None
     weight = np.where(np.isfinite(records["tilt_error"]), records["tilt_weight"], 0.0)
-    after = records["epoch"][0] > facts.burn_in
+    after = after_burn_in(records, facts.burn_in)
     has = weight.sum(0) > 0
     # In burn-in batches are still planned, and errors of another size would hide the tolerance.
     has = has & after if (has & after).any() else has
@@ -148,8 +131,8 @@ def audited(facts: RunFacts) -> Series | None:
     )
 
 
-def _audits(facts: RunFacts) -> Markup:
-    name, title = "audit", "Audited error of s"
+def _audits(facts: RunFacts, column: Column) -> Markup:
+    name, title = column.anchor, column.heading
     if facts.is_exact:
         return left_out(name, title, "Every decision was made on all data: there is no error to audit.")
     found = audited(facts)
@@ -160,7 +143,7 @@ def _audits(facts: RunFacts) -> Markup:
     chart = Chart(
         title,
         EPOCH,
-        "error of s",
+        column.unit,
         [found],
         x_range=(0.0, float(facts.records["epoch"][0, -1])),
         y_shown=numerals.short_percent,
@@ -171,8 +154,8 @@ def _audits(facts: RunFacts) -> Markup:
         if facts.burn_in
         else None,
     )
-    caption = "Small batches make the run sample s (1 + error). Look for points that scatter about 0, "
-    return panel(name, title, chart.svg(), caption + ("inside the band." if band else "closer than matters to you."))
+    near = "inside the band." if band else "closer than matters to you."
+    return panel(name, title, chart.svg(), f"{column.what} {column.look_for.removesuffix('.')}, {near}")
 
 
 def _around(

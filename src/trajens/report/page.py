@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from trajens.columns import BY_NAME
+from trajens.records import chains_by_s
 from trajens.report import history, learning, numerals, quality, returns
 from trajens.report.compared import comparison
 from trajens.report.document import document
@@ -81,7 +83,7 @@ def _glance(seen: Seen) -> list[Markup]:
         tiles += _losses(seen)
         if not seen.facts.is_exact:
             text = audited_error(found).replace("% +- ", " ±\u00a0").replace("%", "\u00a0%")
-            tiles.append(tile("audited error of s", text, "the run samples s (1 + error)"))
+            tiles.append(tile(BY_NAME["tilt_error"].title, text, "the run samples s (1 + error)"))
     if not tiles:
         return [tag("p", "There is nothing to say before a record after burn-in.", class_="why")]
     where = Markup("") if seen.trial is None else _tried(seen)
@@ -91,15 +93,14 @@ def _glance(seen: Seen) -> list[Markup]:
 def _losses(seen: Seen) -> list[Markup]:
     """The loss, of chains of one s each, where these are few."""
     facts = seen.facts
-    s = facts.records["s"][:, -1]
-    values = np.unique(s)
-    several = [(f", s = {value:.4g}", np.flatnonzero(s == value)) for value in values]
-    if not 1 < len(values) <= history.LINES:
+    s, title = facts.records["s"][:, -1], BY_NAME["loss"].title
+    several = [(f", s = {value:g}", chains) for value, chains in chains_by_s(s, history.DIGITS)]
+    if not 1 < len(several) <= history.LINES:
         several = [("", np.arange(len(s)))]
     tiles = []
     for words, chains in several:
         found = summary_of(facts.records, facts.burn_in, facts.epochs, seen.stored.seconds, chains)
         text = numerals.with_error(found["loss"], found["loss_stderr"])
         error = "mean after burn-in, standard error over chains" if len(chains) > 1 else "mean after burn-in"
-        tiles.append(tile(f"loss per model{words}", text, error))
+        tiles.append(tile(f"{title}{words}", text, error))
     return tiles

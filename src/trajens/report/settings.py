@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trajens.columns import BY_NAME, COLUMNS
 from trajens.report import numerals
 from trajens.report.html import Markup, table, tag
 from trajens.run.advice import RunFacts
@@ -53,7 +54,7 @@ def settings(stored: StoredRun, facts: RunFacts) -> dict[str, str]:
         "burn-in": "not over yet" if facts.burn_in > facts.epochs else f"{facts.burn_in:,} epochs",
         "records": f"{facts.records['epoch'].shape[1]:,}" if facts.records else "none yet",
         "time": numerals.duration(stored.seconds),
-        "data used": _used(last),
+        BY_NAME["data_used"].title: _used(last),
         "trajens, JAX, Python": ", ".join(
             str(machine[name]) for name in ("trajens", "jax", "python") if name in machine
         ),
@@ -165,6 +166,7 @@ def _tilts(s: np.ndarray | None) -> str | None:
 def _used(last: dict[str, np.ndarray]) -> str | None:
     if "data_used" not in last:
         return None
-    kinds = (("data_used", "to decide"), ("data_measured", "to measure the loss"), ("data_audited", "to audit"))
-    parts = [f"{float(last[name].sum()):.3g} {words}" for name, words in kinds if name in last]
-    return f"{', '.join(parts)} (examples times models)"
+    used = BY_NAME["data_used"]
+    kinds = [column for column in COLUMNS if column.unit == used.unit and column.name in last]
+    parts = [f"{float(last[column.name].sum()):.3g} {column.title.removeprefix('data ')}" for column in kinds]
+    return f"{', '.join(parts)} ({used.unit})"

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trajens.columns import REASONS
 from trajens.convergence import Converged, Group, by_s
 from trajens.convergence.asked import FEWEST_DRAWS
 from trajens.records import Records, Started, has_summary, is_within, started, summarise
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
-from trajens.sampling.recording import REASONS
 
 _ERRORS = 3.0
 _RECORDS = 8
@@ -284,7 +284,7 @@ def _tolerance(facts: RunFacts) -> Finding:
         return Finding(name, OK, "Every decision was made on all data, so that s is exactly what was asked for.")
     if not has_summary(facts.records, facts.burn_in) or "tilt_error" not in facts.records:
         return Finding(name, UNKNOWN, "There is no audit after burn-in yet, so the error of s is not known.")
-    found = summarise(facts.records, facts.burn_in, ())
+    found = summarise(facts.records, facts.burn_in)
     if not np.isfinite(found["tilt_error"]):
         return Finding(name, UNKNOWN, "It was too short for an audit after burn-in, so the error of s is not known.")
     error = f"the audited error of s is {audited_error(found)}"

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajens.acceptance import Reason
-from trajens.records import PROJECTIONS, STEPS, Records
+from trajens.columns import PROJECTIONS, STEPS
+from trajens.records import Records
 from trajens.run.state import RunState, Spent
 from trajens.sampling.measure import Measurement
 from trajens.sampling.replicas import Replicas

@@ -21,7 +21,6 @@ from trajens.losses import Network
 from trajens.records import Records, has_summary, summarise
 from trajens.run.identity import describe_machine, require_same, require_same_network
 from trajens.run.state import FORMAT, IDENTITY, start_in
-from trajens.sampling.recording import REASONS
 from trajens.storage.checkpoint import Arrays
 from trajens.storage.directory import CONFIG, RunFiles
 
@@ -280,7 +279,7 @@ def summary_of(records: Records, burn_in: int, epochs: int, seconds: float, chai
     select = slice(None) if chains is None else np.atleast_1d(chains)
     chosen = {name: values[select] for name, values in records.items()}
     groups = convergence.by_s(chosen, burn_in)
-    known = {**summarise(chosen, burn_in, REASONS), **convergence.numbers(groups), "convergence": in_words(groups)}
+    known = {**summarise(chosen, burn_in), **convergence.numbers(groups), "convergence": in_words(groups)}
     return {**known, "epochs": epochs, "burn_in": burn_in, "seconds": seconds}
 
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from trajens.columns import NAMES
 from trajens.errors import require
 from trajens.losses import Loss, losses_of_pairs
 from trajens.population import Population
@@ -17,7 +18,6 @@ from trajens.precision import single
 from trajens.problem import Problem
 from trajens.sampling import measure, proposals
 from trajens.sampling.intermediates import bytes_held
-from trajens.sampling.recording import NAMES
 from trajens.sampling.settings import Settings
 from trajens.target import Target
 

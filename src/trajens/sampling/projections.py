@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from trajens.columns import PROJECTIONS
 from trajens.randomness import Purpose, key_of, normal_quantile, words
-from trajens.records import PROJECTIONS
 
 
 @lru_cache(maxsize=8)

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from trajens.acceptance.base import AcceptanceTest
+from trajens.columns import EXCHANGE
 from trajens.records import Records
 from trajens.sampling.ladder import Ladder
 
@@ -106,11 +107,6 @@ class Replicas(NamedTuple):
         zero = np.zeros_like(self.tried_here)
         return self._replace(tried_here=zero, swapped_here=zero)
 
-
-EXCHANGE = ("swap_acceptance", "round_trips", "replica", "data_exchanged", "steps_exchanged")
-"""Columns of runs that exchange paths: since the record before, part of the exchanges with the next s that were
-accepted; round trips so far of the path that began in a chain; the path that is in it; and examples times models so
-far, for exchanges with the next s, and their steps, where losses count some."""
 
 _FEWEST = 20
 """Exchanges of every pair before their rate says something."""

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.acceptance import AcceptanceTest, Penalty
+from trajens.columns import NAMES
 from trajens.copies import COPIES, counts_by
 from trajens.errors import InputError, choice, first_line, integer, require
 from trajens.moves import Proposer, SingleSite
@@ -19,7 +20,6 @@ from trajens.population import Population
 from trajens.precision import single
 from trajens.sampling.ladder import Exchange, Ladder, exchange_of
 from trajens.sampling.program import Program
-from trajens.sampling.recording import NAMES
 from trajens.scan import Scan, check_places, scan_named
 from trajens.subsample import MAX_SIZE
 from trajens.target import Target

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trajens.columns import COLUMNS, When
 from trajens.errors import InputError
 from trajens.experiments.kinds import grouped
 from trajens.records import Records, mean_and_error
@@ -24,21 +25,10 @@ from trajens.sweeps.kept import SweepDirectory
 from trajens.sweeps.state import Outcome, State, outcome_of
 
 NUMBERS = (
-    "loss",
-    "loss_stderr",
-    "acceptance",
-    "batch_size",
-    "data_used",
-    "data_measured",
-    "data_audited",
-    "tilt_error",
-    "tilt_error_stderr",
-    "weight_rms",
-    "epochs",
-    "burn_in",
-    "seconds",
+    *(name for column in COLUMNS if column.spec and column.when in (When.ALWAYS, When.AUDITS) for name in column.keys),
+    *("epochs", "burn_in", "seconds"),
 )
-"""What of a summary becomes a column."""
+"""What of a summary becomes a column: averages that every run has, and their errors."""
 _OPTION = "option_"
 """Before the name of an option that a number has too: the test called acceptance, and the share of what it accepts."""
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trajens.errors import InputError, integer, require
-from trajens.records import starts
+from trajens.records import after_burn_in
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
 
@@ -29,7 +29,7 @@ def kept_paths(run: Run | StoredRun, burn_in: int | None = None) -> Kept:
             "--keep-paths."
         )
     begin = run.burn_in if burn_in is None else integer("burn_in", burn_in, 0, "0 leaves out nothing")
-    is_after = starts(records) >= begin
+    is_after = after_burn_in(records, begin)
     require(
         bool(is_after.any()),
         f"a record after burn-in ({begin}) is needed, got {len(is_after)} before it; extend the run.",

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trajens.columns import COLUMNS, Average, Column
 from trajens.records import mean_and_error
 from trajens.report import numerals
 from trajens.report.chart import Shown
+from trajens.report.scores import CLASSIFIER
 from trajens.sweeps.looks import Look
 from trajens.sweeps.state import State
 
@@ -24,6 +26,12 @@ class Quantity(NamedTuple):
     look_for: str
     is_share: bool = False
     samples: str = "chains"
+
+    @classmethod
+    def of(cls, column: Column) -> Quantity:
+        """The average of a column of records."""
+        samples = "audits" if column.average is Average.AUDITS else "chains"
+        return cls(column.name, column.heading, column.unit, column.sweep, column.is_share, samples)
 
     @property
     def shown(self) -> Shown:
@@ -42,26 +50,13 @@ class Quantity(NamedTuple):
         return numerals.percent(value) + (f" ±\u00a0{numerals.percent(error)}" if math.isfinite(error) else "")
 
 
+_VOTE = CLASSIFIER[0]
+
 QUANTITIES = (
+    *(Quantity.of(column) for column in COLUMNS if column.sweep),
     Quantity(
-        "loss",
-        "Loss per model",
-        "loss",
-        "Mean after burn-in. Losses at different s, or of different data, are of different laws.",
-    ),
-    Quantity("acceptance", "Acceptance", "accepted", "Between a tenth and nine tenths is sensible.", True),
-    Quantity("batch_size", "Batch size", "examples per decision", "What a decision costs. Smaller is cheaper."),
-    Quantity(
-        "tilt_error",
-        "Audited error of s",
-        "error of s",
-        "A run samples s (1 + error), by audits of its decisions. Look for numbers close to 0.",
-        True,
-        "audits",
-    ),
-    Quantity(
-        "vote_accuracy",
-        "Accuracy of the vote",
+        _VOTE.key,
+        _VOTE.words[:1].upper() + _VOTE.words[1:],
         "accuracy",
         "Of the last paths on a test set, as it was kept beside the runs.",
         True,
