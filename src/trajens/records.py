@@ -90,10 +90,10 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(error)
 
 
-def summarise(records: Records, burn_in: int, reasons: tuple[str, ...] = REASONS) -> dict[str, Any]:
+def summarise(records: Records, burn_in: int) -> dict[str, Any]:
     """Averages of all columns over the records that lie after `burn_in`, each as its `Column.average` says.
 
-    `reasons` are the columns that count decisions. Names that end in ``_stderr`` are standard errors over chains, NaN
+    ``reasons`` are the columns that count decisions. Names that end in ``_stderr`` are standard errors over chains, NaN
     for a single one; that of ``tilt_error`` is over audits.
     """
     is_after = after_burn_in(records, burn_in)
@@ -108,7 +108,7 @@ def summarise(records: Records, burn_in: int, reasons: tuple[str, ...] = REASONS
             found |= dict(zip(column.keys, (value, error), strict=False))
         elif column.is_in_every_run and column.average in _SUMMARISED:
             found[name] = 0 if column.average is Average.GROWTH else float("nan")
-    counts = {reason: int(records[reason][:, is_after].sum()) for reason in reasons if reason in records}
+    counts = {reason: int(records[reason][:, is_after].sum()) for reason in REASONS if reason in records}
     return {**found, "reasons": counts, "chains": len(records["loss"])}
 
 
