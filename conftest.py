@@ -103,5 +103,5 @@ def _with_emitters(get_compile_options):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 23 epochs, which end nowhere in particular."""
-    monkeypatch.setattr("trajens.sampling.blocks.Blocks.__init__", lambda self, *_: setattr(self, "epochs", 23))
-    monkeypatch.setattr("trajens.sampling.blocks.Blocks.adapt", lambda self, seconds: None)
+    monkeypatch.setattr("trajens.run.loop.Blocks.__init__", lambda self, *_: setattr(self, "epochs", 23))
+    monkeypatch.setattr("trajens.run.loop.Blocks.adapt", lambda self, seconds: None)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import trajens as tj
+from trajens.app.experiment import Experiment
 from trajens.ensemble import Ensemble, scores
-from trajens.experiments import Experiment
 from trajens.records import num_records
 from trajens.storage import checkpoint
 from trajens.storage.directory import CONFIG

@@ -35,7 +35,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from trajens.cli.numbers import finite
+from trajens.app.cli.streams import finite
 from trajens.ensemble import expected_calibration_error
 from trajens.estimators import TrajectoryEnsembleClassifier, TrajectoryEnsembleRegressor
 from trajens.version import __version__

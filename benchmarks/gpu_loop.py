@@ -30,12 +30,11 @@ import numpy as np
 import trajens as tj
 from trajens.losses import losses_of_pairs
 from trajens.run.train import training_setup
-from trajens.sampling import sampler as core
-from trajens.sampling.devices import Sampler
-from trajens.sampling.lanes import idle_lanes
+from trajens.sampling import kernel as core
+from trajens.sampling.lanes import empty_tally, idle_lanes
 from trajens.sampling.program import Inputs, Program
+from trajens.sampling.sampler import Sampler
 from trajens.sampling.settings import Settings
-from trajens.sampling.tally import empty_tally
 
 
 @dataclass(frozen=True)

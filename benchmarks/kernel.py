@@ -22,7 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from trajens.cli.devices import num_cores
+from trajens.app.cli.environment import num_cores
 from trajens.datasets import mnist
 from trajens.kernels import library
 from trajens.kernels.cpu_levels import NAMES, CpuLevels

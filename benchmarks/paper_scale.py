@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import trajens as tj
-from trajens.exit_codes import STOPPED
+from trajens.errors import STOPPED
 
 PAPER = (
     "--prior flat --acceptance paper --sigma 0.05 --fraction 0.25 --chunk 240 --scan checkerboard --repeats 4 "

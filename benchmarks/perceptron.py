@@ -24,7 +24,7 @@ EPOCHS, ROUNDS, LOOP_EPOCHS = 60_000, 4, 4_000
 
 def algorithm_1(x: np.ndarray, y: np.ndarray, epochs: int, seed: int = 0) -> np.ndarray:
     """One chain of the paper's Algorithm 1 (errata applied), one step at a time, as one would write it in NumPy."""
-    from trajens.acceptance.correction import correction_table
+    from trajens.acceptance.barker import correction_table
 
     table = correction_table(1.0, "ridge")
     cumulative = np.cumsum(table.probabilities)

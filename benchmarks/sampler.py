@@ -25,17 +25,17 @@ from rich.console import Console
 from rich.table import Table
 
 from trajens.acceptance import Penalty, paper_test
-from trajens.cli.devices import num_cores
+from trajens.app.cli.environment import num_cores
 from trajens.datasets import mnist
 from trajens.kernels import library
 from trajens.losses import Loss, losses_of_pairs
 from trajens.models import cnn
 from trajens.moves import SingleSite
+from trajens.moves.scan import Checkerboard, RandomScan
 from trajens.problem import Problem
-from trajens.sampling.devices import Sampler
-from trajens.sampling.sampler import State
+from trajens.sampling.kernel import State
+from trajens.sampling.sampler import Sampler
 from trajens.sampling.settings import Settings
-from trajens.scan import Checkerboard, RandomScan
 from trajens.target import Target
 
 TRAJECTORY = "one trajectory"

@@ -123,7 +123,7 @@ def about() -> Row:
     """The machine, without its name."""
     import jax
 
-    from trajens.cli.devices import num_cores
+    from trajens.app.cli.environment import num_cores
     from trajens.version import __version__
 
     models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]

@@ -13,7 +13,7 @@ import numpy as np
 import trajens as tj
 from sampler import Case, sampler_case
 from trajens.acceptance import AcceptanceTest
-from trajens.sampling.devices import Sampler
+from trajens.sampling.sampler import Sampler
 from trajens.sampling.settings import Settings
 
 INPUTS, CLASSES = 64, 10

@@ -42,7 +42,7 @@ def told() -> dict[int, dict[str, str]]:
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if b"trajens.sweeps.child" not in (folder / "cmdline").read_bytes():
+            if b"trajens.app.sweeps.child" not in (folder / "cmdline").read_bytes():
                 continue
             pairs = (entry.split("=", 1) for entry in (folder / "environ").read_text().split("\0") if "=" in entry)
             found[int(folder.name)] = {name: value for name, value in pairs if name in TOLD}

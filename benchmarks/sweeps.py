@@ -24,19 +24,19 @@ from rich.table import Table
 _BY_HAND = """
 import jax
 jax.config.update("jax_num_cpu_devices", {cores})
-from trajens.sweeps import Plan
-from trajens.experiments import Experiment
+from trajens.app.sweeps import Plan
+from trajens.app.experiment import Experiment
 for run in Plan.of({plan!r}).runs:
     Experiment(run.config).run(out=f"{out}/{{run.name}}")
 """
 _NOTHING = """
 import time
-from trajens.sweeps import sweep
-from trajens.sweeps.kept import SweepDirectory
-from trajens.sweeps.plan import Plan
-from trajens.sweeps.state import Outcome, State, keep_outcome
-from trajens.sweeps.task import Task
-from trajens.sweeps.engines.local import LocalEngine
+from trajens.app.sweeps import sweep
+from trajens.app.sweeps.directory import SweepDirectory
+from trajens.app.sweeps.plan import Plan
+from trajens.app.sweeps.directory import Outcome, State, keep_outcome
+from trajens.app.sweeps.task import Task
+from trajens.app.sweeps.engines.local import LocalEngine
 if __name__ == "__main__":
     plan = Plan.of({plan!r})
     directory = SweepDirectory({out!r})

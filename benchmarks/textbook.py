@@ -14,7 +14,7 @@ import numpy as np
 import torch  # type: ignore[import-not-found,unused-ignore]
 from torch.nn import functional as f  # type: ignore[import-not-found,unused-ignore]
 
-from trajens.acceptance.correction import correction_table
+from trajens.acceptance.barker import correction_table
 
 
 def losses(theta: torch.Tensor, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -18,11 +18,14 @@ from typing import Any
 import typer
 
 import trajens
+import trajens.app.config
 
 FILE = Path(__file__).parent / "api.txt"
 ROOT = Path(trajens.__file__).parent
-_INNER = {"cli", "plots", "report"}
+_INNER = {"app", "plots"}
 """Packages whose names are for the command line, not for users."""
+_OFFERED = {"app.sweeps", "experiments"}
+"""What users are offered of it."""
 _PLAIN = (int, float, str, bytes, bool, tuple, type(None))
 
 
@@ -39,7 +42,7 @@ def _of_modules() -> Iterator[str]:
         value = getattr(trajens, name)
         told[id(value)] = f"trajens.{name}"
         yield from _of_value(f"trajens.{name}", value)
-    packages = {file.parent.name for file in ROOT.glob("*/__init__.py")} - _INNER
+    packages = {file.parent.name for file in ROOT.glob("*/__init__.py")} - _INNER | _OFFERED
     modules = {name for name in top.__all__ if isinstance(getattr(trajens, name), ModuleType)}
     for package in sorted(packages | modules):
         module = import_module(f"trajens.{package}")
@@ -113,13 +116,13 @@ def _default(value: Any) -> Any:
 
 
 def _of_options() -> Iterator[str]:
-    for field in fields(trajens.experiments.Config):
+    for field in fields(trajens.app.config.Config):
         default = _default(field.default) if field.default is not MISSING else _Text("..")
         yield f"option {field.name} = {default!r}"
 
 
 def _of_commands() -> Iterator[str]:
-    app = import_module("trajens.cli.app").app
+    app = import_module("trajens.app.cli.app").app
     yield from _of_command("trajens", typer.main.get_command(app))
 
 

@@ -2,8 +2,8 @@
 
 import math
 
-from trajens.sweeps.looks import Look
-from trajens.sweeps.state import Outcome, State
+from trajens.app.sweeps.directory import Outcome, State
+from trajens.app.sweeps.results import Look
 
 
 def look(state=State.COMPLETE, sentence="", chains=4, accuracy=None, **options):

@@ -40,7 +40,7 @@ def finished(process, code=0, seconds=500):
 
 def trained(runs):
     """``trajens train`` for every pair of options and directory, alone; in one process, which loads JAX once."""
-    code = "import json, sys; from trajens.cli import app\n"
+    code = "import json, sys; from trajens.app.cli import app\n"
     code += "for c, o in json.loads(sys.argv[1]): app(['train', '--config', c, '--out', o], standalone_mode=False)"
     command = [sys.executable, "-c", code, json.dumps([[str(config), str(out)] for config, out in runs])]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, **shared_programs()})

@@ -8,7 +8,7 @@ import pytest
 
 import trajens as tj
 from trajens.columns import REASONS
-from trajens.sampling.projections import directions
+from trajens.sampling.measure import directions
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

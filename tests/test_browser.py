@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import trajens as tj
 from tests.sweep_looks import look, some_that_failed
-from trajens.report import SweepSeen, page, seen, sweep_page
+from trajens.app import cli
+from trajens.app.report import SweepSeen, page, seen, sweep_page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
@@ -69,7 +69,7 @@ def content(tmp_path_factory):
     command = ["train", str(folder / "data.npz"), "--hidden", "6", "--tau", "4", "--epochs", "4000", "--chains", "3"]
     out = folder / "a-directory-with-a-name-that-is-longer-than-a-telephone-is-wide-and-has-no-space"
     with pytest.raises(SystemExit):
-        tj.cli.app([*command, "--out", str(out)])
+        cli.app([*command, "--out", str(out)])
     one = seen(out)
     start = {"data_used": np.tile(np.arange(100, 1100, 100), (3, 1)), "loss": np.geomspace(9.0, 1.0, 30).reshape(3, 10)}
     path = {**one.case.records, "data_used": one.case.records["data_used"] + 1000}

@@ -11,11 +11,13 @@ import jax
 import pytest
 
 import trajens as tj
-from trajens.cli import app
-from trajens.cli.commands import COMMANDS, known_commands
-from trajens.cli.devices import num_cores
-from trajens.cli.numbers import finite, whole
-from trajens.experiments import Experiment, resolve
+from trajens.app.cli import app
+from trajens.app.cli.commands import COMMANDS, known_commands
+from trajens.app.cli.environment import num_cores
+from trajens.app.cli.streams import finite
+from trajens.app.experiment import Experiment
+from trajens.app.kinds import whole
+from trajens.app.resolve import resolve
 
 SMALL = ["train", "perceptron", "--tau", "4", "--s", "50", "--epochs", "4e3", "--chains", "8", "--records", "40"]
 
@@ -156,7 +158,7 @@ def test_version_and_help(capsys):
 def test_a_command_of_another_distribution_that_is_not_here_is_refused_in_a_sentence(found, words):
     code = (
         f"import importlib.metadata as m; m.entry_points = lambda **_: {found};"
-        "from trajens.cli import app; app(['figure', '1c'], prog_name='trajens')"
+        "from trajens.app.cli import app; app(['figure', '1c'], prog_name='trajens')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
@@ -170,7 +172,7 @@ def test_an_interrupt_while_a_command_is_loaded_ends_at_once(tmp_path):
         # Where tests run in the background, SIGINT is ignored from the start.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "import importlib.metadata as m; m.entry_points = lambda **_: [m.EntryPoint('wait', 'slow:wait', '')];"
-        "from trajens.cli import app; app(['wait'], prog_name='trajens')"
+        "from trajens.app.cli import app; app(['wait'], prog_name='trajens')"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "\ntrajens: interrupted; nothing was written.\n")
@@ -191,7 +193,7 @@ def test_benchmarks_are_scripts(capsys):
 
 def test_a_process_uses_every_core_and_leaves_matplotlib_alone():
     code = (
-        "import sys, jax, trajens.cli.devices as d, trajens.cli.commands as c; d.use_all_cores();"
+        "import sys, jax, trajens.app.cli.environment as d, trajens.app.cli.commands as c; d.use_all_cores();"
         "[command.loaded for command in c.known_commands().values()];"
         "print(len(jax.devices('cpu')) == d.num_cores(), 'matplotlib' in sys.modules)"
     )
@@ -211,7 +213,7 @@ def test_importing_the_library_loads_neither_options_nor_the_command_line():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout
     assert "trajens.run" in loaded
-    for name in ("trajens.experiments", "trajens.cli", "trajens.plots", "trajens_paper", "typer", "scipy.optimize"):
+    for name in ("trajens.app", "trajens.plots", "trajens_paper", "typer", "scipy.optimize"):
         assert f"'{name}" not in loaded, name
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.sweeping import assert_same, finished, kill, started, trained, wait_for
+from trajens.app.sweeps.directory import SweepDirectory
 from trajens.run.stored import StoredRun
 from trajens.storage.checkpoint import checkpoints
-from trajens.sweeps.kept import SweepDirectory
 
 pytestmark = pytest.mark.cluster
 

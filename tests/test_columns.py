@@ -13,10 +13,10 @@ from tests import small_run
 from tests.test_rl import Walk
 from trajens import rl
 from trajens.acceptance import Reason
+from trajens.app.report.sweep_measures import QUANTITIES
+from trajens.app.sweeps.results import NUMBERS
 from trajens.columns import COLUMNS, DRAWS, EXCHANGE, NAMES, REASONS, STEPS, Average, When
 from trajens.records import after_burn_in, chains_by_s, summarise
-from trajens.report.sweep.measures import QUANTITIES
-from trajens.sweeps.looks import NUMBERS
 
 PAGE = Path(__file__).parent.parent / "docs" / "storage.md"
 HEAD = "| column | what it is | unit | in a summary | which runs have it |\n| --- | --- | --- | --- | --- |\n"

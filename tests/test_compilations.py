@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import trajens as tj
+from trajens.compiling import Compiling, elementwise
 from trajens.randomness import Key, Purpose, fold_in, key_of, words
-from trajens.sampling import devices
-from trajens.sampling.compiling import Compiling
-from trajens.steps import elementwise
+from trajens.sampling import sampler as devices
 
 FIRST = """
 import sys

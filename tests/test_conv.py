@@ -14,7 +14,7 @@ from trajens.kernels import Kernel
 from trajens.losses import losses_of_pairs, reference_losses
 from trajens.models import conv
 from trajens.models.mlp import ACTIVATIONS
-from trajens.sampling.intermediates import bytes_held
+from trajens.sampling.footprint import bytes_held
 
 RNG = np.random.default_rng(3)
 LANES, CHUNK, IMAGES = 3, 7, 10

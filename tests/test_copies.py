@@ -10,10 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
-from trajens.copies import COPIES, copies_of, counts_by, even_counts, scores_by_errors, scores_by_losses
+from trajens.population import COPIES, copies_of, counts_by, even_counts, scores_by_errors, scores_by_losses
 from trajens.run.control import SCORING, FixedEpochs
 from trajens.run.loop import Loop
-from trajens.sampling.devices import first_control
+from trajens.sampling.sampler import first_control
 from trajens.storage.checkpoint import checkpoints, load
 
 

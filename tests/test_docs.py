@@ -12,7 +12,7 @@ from typer.main import get_command
 
 import trajens as tj
 from trajens import rl
-from trajens.cli import app
+from trajens.app.cli import app
 from trajens_paper import FIGURES
 
 ROOT = Path(__file__).parent.parent

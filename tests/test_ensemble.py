@@ -152,7 +152,7 @@ def test_all_chains_are_evaluated_and_drawn_from_the_command_line(stored, capsys
     code, said, err = call(capsys, "evaluate", str(out), *data, "--chain", "all")
     assert (code, "6 models on 60 examples" in said) == (0, True), err
     drawn = {}
-    monkeypatch.setattr("trajens.plots.picture._draw_loss", lambda axes, curves, unit: drawn.update(curves))
+    monkeypatch.setattr("trajens.app.picture._draw_loss", lambda axes, curves, unit: drawn.update(curves))
     code, _, err = call(capsys, "picture", str(out), *data, "--chain", "all", "--out", str(tmp_path / "all.png"))
     assert code == 0, err
     np.testing.assert_allclose(drawn["loss"], sum(run.records["loss"]) / 3, rtol=1e-6)
@@ -298,7 +298,7 @@ def test_a_run_of_pytrees_makes_an_ensemble_of_its_function(stored):
 def test_a_prediction_shows_how_far_it_is(monkeypatch, capsys):
     ensemble = tj.Ensemble(tj.models.linear(2, 3), np.ones((2, 9)))
     x = np.zeros((2500, 2), np.float32)
-    monkeypatch.setattr("trajens.progress._LINE_SECONDS", -1.0)
+    monkeypatch.setattr("trajens.run.progress._LINE_SECONDS", -1.0)
     assert len(ensemble.predict(x, progress=True)) == 2500
     assert capsys.readouterr().err.split("\n")[-2] == "predicting  2,000 of 2,500"
     ensemble.predict(x)

@@ -17,8 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import trajens as tj
 from trajens.estimators import TrajectoryEnsembleClassifier, TrajectoryEnsembleRegressor
-from trajens.estimators.base import FEW, LIKELIHOODS
-from trajens.estimators.padding import LEAST, common_size, padded
+from trajens.estimators.base import FEW, LEAST, LIKELIHOODS, common_size, padded
 from trajens.losses import Weighted, compiled_losses_of_pairs
 
 SMALL = {"tau": 2, "hidden_layer_sizes": (4,), "budget": 1e5, "random_state": 0}

@@ -8,8 +8,10 @@ import pytest
 
 import trajens as tj
 from tests.test_cli import call
+from trajens.app import cli
+from trajens.app.experiment import Experiment
+from trajens.app.resolve import resolve
 from trajens.errors import InputError
-from trajens.experiments import Experiment, resolve
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((300, 4)).astype(np.float32)
@@ -25,7 +27,7 @@ def trained(tmp_path_factory):
     # Still on its way when burn-in ends, so that a plan made there does not hold for long.
     options += " --tolerance 0.1"
     with pytest.raises(SystemExit) as exit_:
-        tj.cli.app(["train", str(folder / "data.npz"), *options.split(), "--out", str(folder / "run")])
+        cli.app(["train", str(folder / "data.npz"), *options.split(), "--out", str(folder / "run")])
     assert exit_.value.code == 0
     return folder
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import trajens as tj
 from trajens.randomness import fold_in, key_of
-from trajens.sampling.evolution import Evolution, Evolving, evolved
+from trajens.sampling.starts import Evolution, Evolving, evolved
 
 DATA = tj.datasets.perceptron(noise=0.3)
 CHAINS, GENERATIONS = 3, 600

@@ -9,11 +9,10 @@ from typer.testing import CliRunner
 
 import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
-from trajens.cli.app import app
+from trajens.app.cli.app import app
 from trajens.columns import EXCHANGE
 from trajens.randomness import key_of
-from trajens.sampling.ladder import Ladder, exchange_of, spaced
-from trajens.sampling.replicas import exchanged, first_replicas
+from trajens.sampling.exchange import Ladder, exchange_of, exchanged, first_replicas, spaced
 from trajens.sampling.swaps import Asked
 
 DATA = tj.datasets.perceptron(noise=0.3)

@@ -17,8 +17,8 @@ import jax
 import numpy as np
 import pytest
 
-from trajens.cli import app
-from trajens.experiments import Experiment
+from trajens.app.cli import app
+from trajens.app.experiment import Experiment
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 LONG = "a" * 300
@@ -206,7 +206,7 @@ def ran(row, folder):
         pytest.skip("there is no /dev/full")
     program = ["-m", "trajens"]
     if row.how == "bug":
-        program = ["-c", "import trajens.run.run as r; r.plan_marks = None; from trajens.cli import main; main()"]
+        program = ["-c", "import trajens.run.run as r; r.plan_marks = None; from trajens.app.cli import main; main()"]
     if row.how == "Ctrl-C while loading":
         # The signal comes from within, in the middle of loading JAX, however fast the machine is.
         program = [

@@ -9,9 +9,10 @@ import jax
 import pytest
 from typer.main import get_command
 
-from trajens.cache import cache_folder
-from trajens.cli import app, compiled
-from trajens.cli.app import FIRST_STEPS
+from trajens.app.cli import app
+from trajens.app.cli import environment as compiled
+from trajens.app.cli.app import FIRST_STEPS
+from trajens.files import cache_folder
 
 FOLDER, SHORTEST = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
 

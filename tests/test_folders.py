@@ -8,8 +8,10 @@ import pytest
 
 import trajens as tj
 from tests.test_cli import call
-from trajens.datasets import folders
-from trajens.experiments import Experiment, resolve
+from trajens.app import cli
+from trajens.app.experiment import Experiment
+from trajens.app.resolve import resolve
+from trajens.datasets import arrays
 
 images = pytest.importorskip("PIL.Image", reason="Pillow is not installed, and no dependency of trajens")
 
@@ -112,7 +114,7 @@ def test_other_folders_are_refused_in_a_sentence(folder, tmp_path):
     with pytest.raises(tj.InputError, match="must hold images"):
         tj.datasets.load_inputs(tmp_path)
     with pytest.raises(tj.InputError, match="a folder that exists"):
-        folders.images_in(tmp_path / "nothing")
+        arrays.images_in(tmp_path / "nothing")
     with pytest.raises(tj.InputError, match="with a folder of classes, got squared"):
         tj.datasets.learn(folder, loss="squared")
     with pytest.raises(tj.InputError, match="must have 10 subfolders"):
@@ -129,7 +131,7 @@ OPTIONS = "--channels 4,3 --tau 2 --s 300 --sigma 0.2 --epochs 200 --chunk 30 --
 def run(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "run"
     with pytest.raises(SystemExit) as exit_:
-        tj.cli.app(["train", str(folder), *OPTIONS.split(), "--out", str(out)])
+        cli.app(["train", str(folder), *OPTIONS.split(), "--out", str(out)])
     assert exit_.value.code == 0
     return out
 

@@ -9,10 +9,9 @@ import pytest
 import trajens as tj
 from trajens.losses import losses_of_pairs
 from trajens.sampling import footprint
-from trajens.sampling.footprint import bytes_at_work, bytes_free, bytes_needed
-from trajens.sampling.intermediates import bytes_held
+from trajens.sampling.footprint import bytes_at_work, bytes_free, bytes_held, bytes_needed
+from trajens.sampling.kernel import state_like
 from trajens.sampling.measure import Look, measure
-from trajens.sampling.sampler import state_like
 
 DATA = tj.datasets.perceptron(size=64)
 PROBLEM = DATA.problem()
@@ -51,7 +50,7 @@ def _nothing_is_compiled(monkeypatch):
 
     compiled.lower = compiled
     for name in ("initial_paths", "_init", "_advance", "_measure"):
-        monkeypatch.setattr(f"trajens.sampling.devices.{name}", compiled)
+        monkeypatch.setattr(f"trajens.sampling.sampler.{name}", compiled)
 
 
 def test_an_impossible_size_is_refused_in_one_sentence():

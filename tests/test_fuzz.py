@@ -20,10 +20,11 @@ from typer.testing import CliRunner
 import trajens as tj
 from tests.mutations import mutations
 from tests.small_run import StopAfter, assert_same_records
-from trajens.cli.app import app
+from trajens.app.cli.app import app
+from trajens.app.experiment import Experiment
+from trajens.app.resolve import resolve
 from trajens.datasets import load_inputs
 from trajens.errors import InputError
-from trajens.experiments import Experiment, resolve
 
 EXAMPLES = int(os.environ.get("TRAJENS_FUZZ_EXAMPLES", 60))
 """Of every test; with more, they are also others every time."""
@@ -166,8 +167,8 @@ def places(tmp_path_factory):
     write_data(folder)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr("trajens.sampling.blocks.Blocks.__init__", lambda self, *_: setattr(self, "epochs", 23))
-        patch.setattr("trajens.sampling.blocks.Blocks.adapt", lambda self, seconds: None)
+        patch.setattr("trajens.run.loop.Blocks.__init__", lambda self, *_: setattr(self, "epochs", 23))
+        patch.setattr("trajens.run.loop.Blocks.adapt", lambda self, seconds: None)
         yield {name: Place(folder, name) for name in RUNS}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import trajens as tj
 from trajens.losses import losses_of_pairs
-from trajens.sampling.intermediates import bytes_held
+from trajens.sampling.footprint import bytes_held
 
 X = jax.ShapeDtypeStruct((100, 50), jnp.float32)
 W = jax.ShapeDtypeStruct((50, 20), jnp.float32)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.ladders import Bits, Gaussian
 from trajens import thermo
-from trajens.thermo.jackknife import sample_of
-from trajens.thermo.mbar import exchange_rates, solve
+from trajens.thermo.estimate import sample_of
+from trajens.thermo.free_energy import exchange_rates, solve
 
 SCRIPT = """
 import json, sys

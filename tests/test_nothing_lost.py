@@ -10,12 +10,12 @@ import pytest
 import trajens as tj
 from tests.small_run import EPOCHS, StopAfter, again, assert_same, fresh, sample
 from tests.test_cli import call
-from trajens.cli.signals import StopOnSignal
+from trajens.app.cli.signals import StopOnSignal
+from trajens.app.resolve import resolve
 from trajens.errors import InputError, StorageError
-from trajens.experiments import resolve
-from trajens.progress import Progress, ProgressBar
 from trajens.run.advice import advice
 from trajens.run.control import FixedEpochs
+from trajens.run.progress import Progress, ProgressBar
 from trajens.run.state import RunState
 from trajens.sampling.program import Control
 from trajens.storage.checkpoint import checkpoints, load, save

@@ -10,8 +10,8 @@ import pytest
 import trajens as tj
 from tests.monte_carlo import Z
 from trajens import thermo
-from trajens.experiments import Experiment
-from trajens.experiments.resolving import resolve
+from trajens.app.experiment import Experiment
+from trajens.app.resolve import resolve
 from trajens.sampling.measure import compiled_losses_of_models
 
 DATA = tj.datasets.perceptron(seed=3, size=40, noise=0.5)
@@ -105,7 +105,7 @@ def test_a_part_of_the_examples_is_the_same_for_all_paths(run, observed, monkeyp
     assert np.max([np.min(off) for off in found]) < 1e-5
     assert len(np.unique([pairs[np.argmin(off)] for off in found])) == 32
     # In other pieces they are the same.
-    monkeypatch.setattr("trajens.thermo.observing._MOST_PAIRS", 7)
+    monkeypatch.setattr("trajens.thermo.observation._MOST_PAIRS", 7)
     np.testing.assert_allclose(thermo.observe(run, examples=33).losses, part.losses, rtol=1e-6)
 
 

@@ -10,10 +10,11 @@ import pytest
 
 import trajens as tj
 from tests.test_cli import call
+from trajens.app.config import OPTIONS, Config
+from trajens.app.experiment import Experiment
+from trajens.app.kinds import tilts
+from trajens.app.resolve import resolve
 from trajens.errors import InputError
-from trajens.experiments import Config, Experiment, resolve
-from trajens.experiments.kinds import tilts
-from trajens.experiments.options import OPTIONS
 from trajens.moves.base import usual_fraction
 from trajens.randomness import key_of
 from trajens.run.train import training_setup

@@ -5,7 +5,7 @@ import pytest
 
 from tests import small_run
 from trajens.columns import PROJECTIONS
-from trajens.sampling.projections import directions, projected
+from trajens.sampling.measure import directions, projected
 
 KNOWN = [[-0.42854136, 0.90352213], [0.9409316, -0.33859673], [-0.6847009, -0.7288242]]
 

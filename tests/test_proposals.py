@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 import trajens as tj
-from trajens.sampling import proposals
+from trajens.sampling import probes
 
 
 def test_proposals_are_the_same_however_many_are_looked_at_together(monkeypatch):
@@ -13,7 +13,7 @@ def test_proposals_are_the_same_however_many_are_looked_at_together(monkeypatch)
     state = sampler.init()
 
     def look(at_once):
-        monkeypatch.setattr(proposals, "proposals_at_once", lambda *_: at_once)
+        monkeypatch.setattr(probes, "proposals_at_once", lambda *_: at_once)
         found = sampler.look_at(state, 5, 10, 40)
         # Steps come in parts, as many as there is room for looks.
         return found._replace(steps=found.steps.sum(1))

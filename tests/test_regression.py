@@ -9,6 +9,7 @@ from scipy.stats import norm
 import trajens as tj
 from tests.test_cli import call
 from tests.test_ensemble import assert_same_scores
+from trajens.app import cli
 from trajens.ensemble import regression_scores
 
 RNG = np.random.default_rng(5)
@@ -162,7 +163,7 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("numbers")
     np.savez(folder / "data.npz", x=X, y=Y)
     with pytest.raises(SystemExit) as exit_:
-        tj.cli.app(["train", str(folder / "data.npz"), *OPTIONS.split(), "--out", str(folder / "run")])
+        cli.app(["train", str(folder / "data.npz"), *OPTIONS.split(), "--out", str(folder / "run")])
     assert exit_.value.code == 0
     return folder
 
@@ -220,8 +221,8 @@ def test_a_regression_is_drawn(capsys, trained, tmp_path):
 def test_the_panels_of_a_regression_show_its_numbers(trained):
     from matplotlib.figure import Figure
 
+    from trajens.app.picture import _draw_numbers
     from trajens.datasets import Labelled
-    from trajens.plots.picture import _draw_numbers
 
     ensemble = tj.Ensemble.load(trained / "run")
     left, right = Figure().subplots(1, 2)

@@ -17,16 +17,14 @@ from tests import small_run
 from tests.test_cli import call
 from tests.test_nothing_lost import finished
 from trajens.acceptance.full_data import FullData
+from trajens.app import cli
+from trajens.app.report import chart, heat_map, history, numerals, page, seen
+from trajens.app.report.html import VOID, tag
+from trajens.app.report.quality import _by_distance, features, matrix
+from trajens.app.report.scales import POINTS, Scale, limits, thinned
 from trajens.ensemble.uncertainty import reliability
 from trajens.errors import InputError
 from trajens.records import is_within
-from trajens.report import chart, history, images, numerals, page, seen
-from trajens.report.doubts import features
-from trajens.report.html import VOID, tag
-from trajens.report.matrix import matrix
-from trajens.report.quality import _by_distance
-from trajens.report.scales import Scale, limits
-from trajens.report.thinning import POINTS, thinned
 from trajens.run.advice import ATTENTION, OK, UNKNOWN, RunFacts, advice, findings
 from trajens.run.control import Budget, FixedEpochs, UntilConverged
 from trajens.run.identity import identify
@@ -41,7 +39,7 @@ OPTIONS += ["--epochs", "600", "--records", "30", "--chains", "2"]
 
 def train(data, out, *more):
     with pytest.raises(SystemExit) as end:
-        tj.cli.app(["train", str(data), *OPTIONS, *more, "--out", str(out)])
+        cli.app(["train", str(data), *OPTIONS, *more, "--out", str(out)])
     assert end.value.code == 0
     return out
 
@@ -253,9 +251,9 @@ def test_pictures_in_doubt_are_drawn_and_told(classes, shape):
 def test_a_png_holds_its_pixels():
     imread = pytest.importorskip("matplotlib.image").imread
     pixels = RNG.integers(0, 256, (5, 7, 3)).astype(np.uint8)
-    content = base64.b64decode(images.data_address(pixels).partition(",")[2])
+    content = base64.b64decode(heat_map.data_address(pixels).partition(",")[2])
     np.testing.assert_allclose(255 * imread(io.BytesIO(content))[..., :3], pixels, atol=0.01)
-    assert images.picture(np.ones((200, 100, 1))).shape == (50, 25)
+    assert heat_map.picture(np.ones((200, 100, 1))).shape == (50, 25)
 
 
 def test_a_run_without_a_network_says_why_and_keeps_its_curves(line):
@@ -335,7 +333,7 @@ def test_the_colours_of_a_matrix_are_of_shares(values):
 
 def test_data_that_are_many_are_tried_on_an_even_choice(classes, monkeypatch):
     everything = seen(classes).trial
-    monkeypatch.setattr("trajens.report.trial.INPUTS", 40)
+    monkeypatch.setattr("trajens.app.report.run_view.INPUTS", 40)
     trial = seen(classes).trial
     np.testing.assert_array_equal(trial.x[[0, -1]], everything.x[[0, -1]])
     assert trial.where == "an even choice of 40 of 90 examples of the training data"
@@ -515,7 +513,7 @@ def test_watching_waits_renews_and_ends_with_the_run(capsys, monkeypatch, tmp_pa
         elif len(looks) == 3:
             small_run.sample(small_run.again(out))
 
-    monkeypatch.setattr("trajens.cli.report.time.sleep", sleep)
+    monkeypatch.setattr("trajens.app.cli.report.time.sleep", sleep)
     code, said, err = call(capsys, "report", str(out), "--out", str(file), "--watch", "--every", "7")
     assert (code, said) == (0, f"wrote {file}\n")
     assert "waiting for a first checkpoint" in err
@@ -531,7 +529,7 @@ def test_ctrl_c_ends_watching_with_its_code(capsys, monkeypatch, tmp_path):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trajens.cli.report.time.sleep", interrupted)
+    monkeypatch.setattr("trajens.app.cli.report.time.sleep", interrupted)
     code, _, err = call(capsys, "report", str(tmp_path), "--watch")
     assert code == 130
     assert "interrupted" in err

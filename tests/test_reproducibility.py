@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import trajens as tj
-from trajens.sampling import blocks, devices
+from trajens.run import loop
+from trajens.sampling import sampler
 from trajens.sampling.settings import Settings
 
 DATA = tj.datasets.perceptron(noise=0.3)
@@ -66,7 +67,7 @@ def test_paths_do_not_depend_on_how_often_is_recorded(name):
 
 def test_paths_do_not_depend_on_block_sizes(monkeypatch):
     settings, whole = SETTINGS["penalty"], usual("penalty")
-    monkeypatch.setattr(blocks.Blocks, "adapt", lambda self, seconds: setattr(self, "epochs", 7))
+    monkeypatch.setattr(loop.Blocks, "adapt", lambda self, seconds: setattr(self, "epochs", 7))
     np.testing.assert_array_equal(whole.paths, sample(**settings).paths)
     program = Settings.program
     monkeypatch.setattr(Settings, "program", lambda self, target: replace(program(self, target), looks_every=3))
@@ -134,11 +135,11 @@ def test_chains_of_several_seeds_are_those_of_runs_with_one():
 
 def test_the_second_call_does_not_compile(monkeypatch):
     sample(**SETTINGS["penalty"])
-    before = devices._advance._cache_size(), devices._measure._cache_size()
+    before = sampler._advance._cache_size(), sampler._measure._cache_size()
     sample(seed=5, epochs=700, burn_in=50, **SETTINGS["penalty"])
     other = tj.Target(TARGET.problem, tau=5, sigma=0.2, s=np.full(8, 30.0), prior=0.7)
     sample(target=other, **SETTINGS["penalty"]).extend(50)
-    assert (devices._advance._cache_size(), devices._measure._cache_size()) == before
+    assert (sampler._advance._cache_size(), sampler._measure._cache_size()) == before
 
 
 def test_chains_and_epochs_and_purposes_draw_different_words():

@@ -14,11 +14,12 @@ import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
 from tests.test_cli import call
 from trajens import rl
+from trajens.app import cli
+from trajens.app.resolve import resolve
 from trajens.errors import InputError
-from trajens.experiments import resolve
 from trajens.run.advice import _RECORDS
 from trajens.run.control import plan_marks
-from trajens.sampling.devices import Sampler
+from trajens.sampling.sampler import Sampler
 
 needs_gymnax = pytest.mark.skipif(importlib.util.find_spec("gymnax") is None, reason="gymnax is not installed")
 
@@ -208,10 +209,10 @@ def test_environments_of_gymnax_are_over_in_time_and_can_have_other_physics():
 
 def test_what_needs_gymnax_says_so(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "gymnax", None)
-    rl.gymnax_adapter._made.cache_clear()
+    rl.catalogue._made.cache_clear()
     with pytest.raises(InputError, match=r"Acrobot-v1 must come from gymnax, .*; pip install 'trajens\[rl\]', or use"):
         rl.environment("Acrobot-v1")
-    rl.gymnax_adapter._made.cache_clear()
+    rl.catalogue._made.cache_clear()
 
 
 def test_policies_see_scaled_observations_and_act_alone_or_together():
@@ -332,7 +333,7 @@ def test_steps_of_exchanges_are_counted_too(monkeypatch):
 
 
 def test_steps_of_many_words_are_whole_numbers():
-    from trajens.sampling.tally import added, whole_steps
+    from trajens.sampling.lanes import added, whole_steps
 
     words = jnp.array([[2**32 - 3, 1], [5, 0]], jnp.uint32)
     np.testing.assert_array_equal(whole_steps(added(words, jnp.array([7, 7], jnp.uint32))), [2**33 + 4, 12])
@@ -359,7 +360,7 @@ def trained(tmp_path_factory):
     out = tmp_path_factory.mktemp("rl") / "run"
     options = ["--tau", "3", "--epochs", "30", "--s", "1:3", "--chunk", "2", "--max-batch", "4", "--records", "10"]
     with pytest.raises(SystemExit) as left:
-        tj.cli.app(["train", "CartPole-v1", *options, "--out", str(out)], prog_name="trajens")
+        cli.app(["train", "CartPole-v1", *options, "--out", str(out)], prog_name="trajens")
     assert left.value.code == 0
     return out
 

@@ -9,8 +9,8 @@ import pytest
 import trajens as tj
 from trajens.run.run import _state_like
 from trajens.run.state import FORMAT, Spent, first_run_state, pack, unpack
-from trajens.sampling.devices import first_control
-from trajens.sampling.tally import add_tallies, no_tally
+from trajens.sampling.lanes import add_tallies, no_tally
+from trajens.sampling.sampler import first_control
 
 LADDER = tj.Target(tj.datasets.perceptron(noise=0.3).problem(), tau=3, sigma=0.1, s=[10.0, 20.0])
 SETTINGS = tj.Settings(chains=2, burn_in=40, scores="losses", exchange=4).checked(LADDER)

@@ -12,8 +12,8 @@ import pytest
 import trajens as tj
 from tests.monte_carlo import assert_path_law
 from trajens.moves import Proposal, Site
+from trajens.moves.scan import num_lanes, site_of_lane
 from trajens.randomness import Purpose, fold_in, key_of, normal, uniform, words
-from trajens.scan import num_lanes, site_of_lane
 
 LONGEST = 40
 KEYS = fold_in(key_of(3), jnp.arange(512))
@@ -39,7 +39,8 @@ def random_sites(move, tau):
     """First and stop for every key at once: the words of all keys stand in for those of one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "trajens.scan.words", lambda key, purpose, count: SITE_WORDS[None] if purpose is Purpose.SITE else None
+            "trajens.moves.scan.words",
+            lambda key, purpose, count: SITE_WORDS[None] if purpose is Purpose.SITE else None,
         )
         site, exists = site_of_lane(tj.RandomScan(), move, KEYS, jnp.int32(0), jnp.int32(0), tau)
     assert bool(exists)

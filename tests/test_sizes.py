@@ -10,7 +10,7 @@ import pytest
 import trajens as tj
 from trajens.moves.base import FEW_PARAMETERS, Site, partially_refreshed
 from trajens.randomness import key_of
-from trajens.sampling.sizes import ACCEPTANCE, DECISIONS, Sizes, initial_sizes, mean_sizes, share_renewed
+from trajens.sampling.tuning import ACCEPTANCE, DECISIONS, Sizes, initial_sizes, mean_sizes, share_renewed
 
 CHAINS, BURN_IN, EPOCHS = 4, 4000, 6000
 FEW, MANY = 2, 40

@@ -15,7 +15,7 @@ from trajens.acceptance.moments import moments_of, no_moments
 from trajens.acceptance.penalty import Plan
 from trajens.randomness import Purpose, fold_in, key_of, words
 from trajens.run import audits as auditing
-from trajens.sampling import sampler
+from trajens.sampling import kernel
 
 # b1 + b2 = 0.7 N: what a first stage leaves to draw from shows in both the estimate and its noise.
 SIZE, CHUNK, BATCHES, PART = 60, 14, (14, 28), 0.4
@@ -187,7 +187,7 @@ def sample(acceptance, epochs=300, **changes):
 @pytest.mark.slow
 def test_a_second_stage_reads_other_examples_and_all_are_counted(monkeypatch):
     looked = []
-    evaluate = sampler._evaluate
+    evaluate = kernel._evaluate
 
     def recording(program, inputs, task, lanes, pair):
         jax.debug.callback(
@@ -200,7 +200,7 @@ def test_a_second_stage_reads_other_examples_and_all_are_counted(monkeypatch):
         )
         return evaluate(program, inputs, task, lanes, pair)
 
-    monkeypatch.setattr(sampler, "_evaluate", recording)
+    monkeypatch.setattr(kernel, "_evaluate", recording)
     # A size of chunk that no other test has, so that no compiled program is found.
     run = sample(tj.Penalty(11, rho=1.0, tolerance=None), chains=1, epochs=200)
     jax.effects_barrier()

@@ -11,21 +11,20 @@ import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, assert_same_records, fresh
 from tests.test_report import points_of, read
 from tests.test_training import CHAINS, PERCEPTRON, TINY, trained
-from trajens.cli import summary
-from trajens.plots import picture
-from trajens.progress import Progress, ProgressBar
+from trajens.app import picture
+from trajens.app.cli import train
+from trajens.app.report import history, numerals
 from trajens.randomness import Key, Purpose, fold_in, key_of, normal, words
 from trajens.records import Started, learning_curve
-from trajens.report import learning, numerals
 from trajens.run.advice import RunFacts, report
-from trajens.sampling import evolution
-from trajens.sampling.evolution import Evolution, Evolving, evolved
-from trajens.sampling.start_curve import RECORDS, StartCurve
+from trajens.run.progress import Progress, ProgressBar
+from trajens.sampling import starts
+from trajens.sampling.starts import RECORDS, Evolution, Evolving, StartCurve, evolved
 from trajens.storage import checkpoint
 
 
 def test_losses_of_a_generation_are_those_of_the_models_that_it_tried(monkeypatch):
-    monkeypatch.setattr(evolution, "_GENERATIONS", 1)
+    monkeypatch.setattr(starts, "_GENERATIONS", 1)
     chains, how, generations = CHAINS, replace(Evolution(), examples=min(60, PERCEPTRON.size)), 5
     key = fold_in(key_of(np.uint32(3)), np.arange(chains))
     before, told = [np.float32([[2.0, -1.0], [0.3, 0.4], [0.0, 5.0], [-3.0, 0.1]])], []
@@ -51,7 +50,7 @@ def test_losses_of_a_generation_are_those_of_the_models_that_it_tried(monkeypatc
 
 
 def test_records_of_a_start_are_what_was_shown_of_it(monkeypatch):
-    monkeypatch.setattr(evolution, "_GENERATIONS", 1)
+    monkeypatch.setattr(starts, "_GENERATIONS", 1)
     shown = []
     run = tj.train(PERCEPTRON, **TINY, progress=shown.append)
     start = [now for now in shown if now.phase == "evolution"]
@@ -125,7 +124,7 @@ def kill_after(calls):
 
 
 def test_a_start_that_was_killed_goes_on_with_its_records(tmp_path, monkeypatch, small_blocks):
-    monkeypatch.setattr(evolution, "_GENERATIONS", 5)
+    monkeypatch.setattr(starts, "_GENERATIONS", 5)
     with pytest.raises(Killed):
         tj.train(PERCEPTRON, out=fresh(tmp_path / "a"), stop=kill_after(2), **TINY)
     assert int(checkpoint.load(tmp_path / "a" / "start.npz")["done"]) == 10
@@ -136,7 +135,7 @@ def test_a_start_that_was_killed_goes_on_with_its_records(tmp_path, monkeypatch,
 
 
 def test_a_start_of_before_goes_on_and_has_the_records_that_come(tmp_path, monkeypatch, small_blocks):
-    monkeypatch.setattr(evolution, "_GENERATIONS", 5)
+    monkeypatch.setattr(starts, "_GENERATIONS", 5)
     with pytest.raises(tj.Stopped):
         tj.train(PERCEPTRON, out=fresh(tmp_path / "a"), stop=StopAfter(1), **TINY)
     without(tmp_path / "a" / "start.npz", "losses", "counted")
@@ -187,7 +186,7 @@ def test_the_page_begins_with_the_start(at_rest):
 
 
 def test_before_the_first_record_the_page_has_the_start_alone(at_rest):
-    [curve] = learning.curves(replace(RunFacts.of(at_rest), records={}))
+    [curve] = history.learning_curves(replace(RunFacts.of(at_rest), records={}))
     np.testing.assert_array_equal(curve.y, at_rest.start_records["loss"].mean(0))
 
 
@@ -225,9 +224,9 @@ def test_what_a_start_came_to_is_the_mean_over_the_chains_asked_for():
 
 
 def test_the_numbers_that_are_printed_have_the_start():
-    numbers, begun = summary._numbers(trained(), [2]), RunFacts.of(trained()).started([2])
+    numbers, begun = train._numbers(trained(), [2]), RunFacts.of(trained()).started([2])
     assert numbers["start"] == {"pairs": begun.pairs, "share": begun.share, "loss": begun.loss}
-    assert "start" not in summary._numbers(trained(start="random"))
+    assert "start" not in train._numbers(trained(start="random"))
 
 
 def test_the_bar_of_a_path_begins_with_the_start():

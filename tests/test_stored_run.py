@@ -89,7 +89,7 @@ def test_a_complete_run_is_returned_and_nothing_is_written(stored, monkeypatch):
         raise AssertionError("the sampler was reached")
 
     before = content(path)
-    monkeypatch.setattr("trajens.sampling.devices._advance", compiled)
+    monkeypatch.setattr("trajens.sampling.sampler._advance", compiled)
     same = sample(again(path), keep_paths=True)
     assert_same(run, same)
     assert same.is_complete

@@ -17,9 +17,9 @@ from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.acceptance import Evidence, Past, Reason
 from trajens.acceptance.moments import moments_of
 from trajens.acceptance.penalty import Plan
+from trajens.app.report import page, seen
 from trajens.population import Endless, keys_of
 from trajens.randomness import Key, key_of
-from trajens.report import page, seen
 from trajens.run.advice import ATTENTION, RunFacts, findings
 from trajens.run.stored import StoredRun
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from trajens.population import MAX_SIZE, permute, rectangle
 from trajens.randomness import Key, Purpose, fold_in, key_of, words
-from trajens.subsample import MAX_SIZE, permute, rectangle
 
 SIGNIFICANCE = 1e-9  # about six standard deviations
 NUM_KEYS = 2**19

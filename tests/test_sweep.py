@@ -21,17 +21,17 @@ from rich.console import Console
 
 import trajens as tj
 from tests.sweeping import assert_same, children_of, command_of, finished, kill, started, trained, wait_for
-from trajens.cli import app, engines, sweep_table
+from trajens.app.cli import app
+from trajens.app.cli import sweep as engines
+from trajens.app.cli import sweep as sweep_table
+from trajens.app.experiment import Experiment
+from trajens.app.sweeps import driver
+from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, keep_outcome
+from trajens.app.sweeps.lease import Lease
+from trajens.app.sweeps.plan import Plan
+from trajens.app.sweeps.results import Reached, parquet_of, reached, rows_of, table_of
 from trajens.errors import InputError
-from trajens.experiments import Experiment
 from trajens.run.stored import StoredRun
-from trajens.sweeps import driver
-from trajens.sweeps.kept import SweepDirectory
-from trajens.sweeps.lease import Lease
-from trajens.sweeps.looks import Reached, reached, rows_of, table_of
-from trajens.sweeps.parquet import parquet_of
-from trajens.sweeps.plan import Plan
-from trajens.sweeps.state import Outcome, State, keep_outcome
 
 SMALL = {"problem": "perceptron", "epochs": 200, "chains": 2, "records": 4, "tau": 2}
 PLAN = {"options": SMALL, "grid": {"seed": [1, 2, 3]}}
@@ -115,7 +115,7 @@ def test_two_drivers_are_refused(tmp_path):
 
 def test_a_driver_that_lost_its_lease_stops(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "BEAT", 0.05)
-    monkeypatch.setattr("trajens.sweeps.lease.BEAT", 0.0)
+    monkeypatch.setattr("trajens.app.sweeps.lease.BEAT", 0.0)
     engine = Given({f"seed={i}": Outcome(State.STOPPED) for i in (1, 2, 3)}, after=10**6)
     lease = tmp_path / "a" / "lease"
     swept = tj.sweep(PLAN, tmp_path / "a", engine, stop=lambda: lease.write_text("{}") and False)
@@ -152,7 +152,7 @@ def test_engines_that_are_none_are_refused(tmp_path, arguments, sentence):
 
 
 def test_workers_share_the_cores_or_the_gpus(monkeypatch):
-    from trajens.sweeps.engines import local
+    from trajens.app.sweeps.engines import local
 
     monkeypatch.setattr(local, "_cores", lambda: [0, 1, 2, 3, 6])
     assert [place["TRAJENS_CORES"] for place in local.places(2)] == ["0,1", "2,3,6"]
@@ -397,7 +397,7 @@ def test_an_engine_on_the_command_line_tells_what_failed_and_exits_by_it(monkeyp
 def test_trajens_and_a_task_are_loaded_without_dask_and_a_task_without_jax():
     code = "import sys, trajens; trajens.sample; assert not {'dask', 'distributed'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], check=True)
-    code = "import sys, trajens.sweeps.task; assert not {'dask', 'jax'} & {*sys.modules}"
+    code = "import sys, trajens.app.sweeps.task; assert not {'dask', 'jax'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -10,13 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from tests.sweeping import wait_for
+from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, keep_outcome
+from trajens.app.sweeps.engines import local
+from trajens.app.sweeps.engines import slurm as engines
+from trajens.app.sweeps.task import Task, runner
 from trajens.errors import InputError
-from trajens.sweeps.engines import local
-from trajens.sweeps.engines import slurm as engines
-from trajens.sweeps.kept import SweepDirectory
-from trajens.sweeps.runner import runner
-from trajens.sweeps.state import Outcome, State, keep_outcome
-from trajens.sweeps.task import Task
 
 
 class Held:
@@ -70,7 +68,7 @@ def test_an_engine_of_this_machine_that_is_closed_ends_what_it_is_at_and_begins_
 
 
 def test_an_engine_of_this_machine_needs_no_dask():
-    code = "import sys; from trajens.sweeps.engines import engine_named; engine_named('local', 'a', 1).close()"
+    code = "import sys; from trajens.app.sweeps.engines import engine_named; engine_named('local', 'a', 1).close()"
     code += "; assert not {'dask', 'distributed'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -14,12 +14,12 @@ import pytest
 
 import trajens as tj
 from tests.sweeping import Here, assert_same, kill, shared_programs, trained, wait_for
-from trajens.cli import app
+from trajens.app.cli import app
+from trajens.app.sweeps.directory import SweepDirectory
+from trajens.app.sweeps.lease import BEAT
+from trajens.app.sweeps.task import Task
 from trajens.run.stored import StoredRun
 from trajens.storage.checkpoint import checkpoints
-from trajens.sweeps.kept import SweepDirectory
-from trajens.sweeps.lease import BEAT
-from trajens.sweeps.task import Task
 
 MAY_NAME_HOSTS = shutil.which("unshare") is not None and not subprocess.call(
     ["unshare", "--uts", "true"], stderr=subprocess.DEVNULL
@@ -37,7 +37,7 @@ MAY_NAME_HOSTS = may("unshare", "--uts", "true")
 
 @pytest.mark.slow
 def test_settings_that_fail_are_told_with_their_sentences_and_tried_again(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("trajens.sweeps.driver.engine_named", lambda *_, **__: Here())
+    monkeypatch.setattr("trajens.app.sweeps.driver.engine_named", lambda *_, **__: Here())
     monkeypatch.chdir(tmp_path)
     table = ["a,b,y", *(f"{a},{b},{a + b}" for a, b in np.random.default_rng(0).normal(size=(100, 2)))]
     (tmp_path / "good.csv").write_text("\n".join(table))
@@ -128,7 +128,7 @@ def hosts(tmp_path):
 def test_a_cluster_that_loses_a_host_ends_as_if_it_had_not(tmp_path, hosts, monkeypatch):
     address, workers = hosts
     # The lease of a host that is gone is watched before it is taken; not for half a minute here.
-    monkeypatch.setattr("trajens.sweeps.driver.Task", functools.partial(Task, watched=2 * BEAT))
+    monkeypatch.setattr("trajens.app.sweeps.driver.Task", functools.partial(Task, watched=2 * BEAT))
     options = {**SMALL, "problem": "perceptron", "epochs": 50_000, "records": 50, "checkpoint_seconds": 0}
     directory, lost = SweepDirectory(tmp_path / "a"), []
 

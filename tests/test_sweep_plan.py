@@ -4,11 +4,11 @@ import re
 
 import pytest
 
+from trajens.app import experiment
+from trajens.app.resolve import resolve
+from trajens.app.sweeps.directory import SweepDirectory
+from trajens.app.sweeps.plan import Plan, name_of
 from trajens.errors import InputError
-from trajens.experiments import experiment, resolve
-from trajens.sweeps.kept import SweepDirectory
-from trajens.sweeps.names import name_of
-from trajens.sweeps.plan import Plan
 
 SMALL = {"problem": "perceptron", "epochs": 200, "chains": 2}
 

@@ -9,17 +9,16 @@ import pytest
 from tests.sweep_looks import look, some_that_failed
 from tests.test_cli import call
 from tests.test_report import LIMIT, Read, points_of
-from trajens.experiments import Experiment
-from trajens.report import SweepSeen, sweep_page
-from trajens.report.sweep.charts import SLICES, Layout
-from trajens.report.sweep.design import Design
-from trajens.report.sweep.measures import QUANTITIES, errors_said, measured
+from trajens.app.experiment import Experiment
+from trajens.app.report import SweepSeen, sweep_page
+from trajens.app.report.sweep_charts import SLICES, Layout
+from trajens.app.report.sweep_design import Design
+from trajens.app.report.sweep_measures import QUANTITIES, errors_said, measured
+from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, keep_outcome
+from trajens.app.sweeps.lease import Lease
+from trajens.app.sweeps.plan import Plan
+from trajens.app.sweeps.results import looks_at
 from trajens.run.stored import StoredRun
-from trajens.sweeps.kept import SweepDirectory
-from trajens.sweeps.lease import Lease
-from trajens.sweeps.looks import looks_at
-from trajens.sweeps.plan import Plan
-from trajens.sweeps.state import Outcome, State, keep_outcome
 
 LOSS = QUANTITIES[0]
 SMALL = {"problem": "perceptron", "epochs": 200, "chains": 4, "records": 4, "tau": 2}
@@ -247,7 +246,7 @@ def test_watching_a_sweep_renews_the_page_until_nobody_goes_on(swept, capsys, mo
         elif len(looks) == 2:
             lease.release()
 
-    monkeypatch.setattr("trajens.cli.report.time.sleep", sleep)
+    monkeypatch.setattr("trajens.app.cli.report.time.sleep", sleep)
     code, _, _ = call(capsys, "report", str(swept.path), "--out", str(file), "--watch", "--every", "7")
     assert code == 0
     assert '<meta http-equiv="refresh" content="7">' in looks[0]

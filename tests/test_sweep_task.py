@@ -12,15 +12,13 @@ import time
 import pytest
 
 from tests.sweeping import children_of, shared_programs, wait_for
+from trajens.app.sweeps import lease as leases
+from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, keep_outcome, outcome_of
+from trajens.app.sweeps.lease import Lease, holder
+from trajens.app.sweeps.plan import Plan
+from trajens.app.sweeps.task import Task, save
 from trajens.run.stored import StoredRun
 from trajens.storage.checkpoint import checkpoints
-from trajens.sweeps import lease as leases
-from trajens.sweeps.kept import SweepDirectory
-from trajens.sweeps.lease import Lease, holder
-from trajens.sweeps.plan import Plan
-from trajens.sweeps.runner import save
-from trajens.sweeps.state import Outcome, State, keep_outcome, outcome_of
-from trajens.sweeps.task import Task
 
 SMALL = {"problem": "perceptron", "epochs": 200, "chains": 2, "records": 4, "tau": 2}
 
@@ -56,7 +54,7 @@ def test_a_lease_is_held_by_one(tmp_path):
 
 
 def test_a_lease_of_a_process_that_is_gone_is_free_at_once(tmp_path):
-    code = f"from trajens.sweeps.lease import *; Lease(Path({str(tmp_path / 'lease')!r})).take()"
+    code = f"from trajens.app.sweeps.lease import *; Lease(Path({str(tmp_path / 'lease')!r})).take()"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert holder(tmp_path / "lease") is None
     begin = time.monotonic()
@@ -179,7 +177,7 @@ def test_a_task_stops_when_asked_and_goes_on_when_not(tmp_path):
 @pytest.mark.slow
 def test_a_process_that_is_killed_is_started_again_and_one_without_a_parent_ends(tmp_path):
     directory = directory_of(tmp_path / "a", epochs=2**31 - 1, checkpoint_seconds=0.0)
-    code = f"from trajens.sweeps.task import Task; Task({str(directory.path)!r}, 'run')()"
+    code = f"from trajens.app.sweeps.task import Task; Task({str(directory.path)!r}, 'run')()"
     parent = subprocess.Popen([sys.executable, "-c", code])
     wait_for(lambda: checkpoints(directory.run("run")))
     [child] = children_of(parent.pid)

@@ -10,9 +10,11 @@ import pytest
 
 import trajens as tj
 from tests.test_cli import call
+from trajens.app import cli
+from trajens.app.experiment import Experiment
+from trajens.app.resolve import resolve
 from trajens.datasets import Feature, Label, Reading, classes_of, learn, tables
 from trajens.errors import InputError
-from trajens.experiments import Experiment, resolve
 from trajens.storage.directory import read_toml
 
 RNG = np.random.default_rng(0)
@@ -381,7 +383,7 @@ def flowers(tmp_path_factory):
     rows = "".join(f"{s:.3f},{t},{k}\n" for s, t, k in zip(size, site, kind, strict=True))
     file = written(folder, "size,site,kind\n" + rows, "flowers.csv")
     with pytest.raises(SystemExit) as exit_:
-        tj.cli.app(["train", str(file), "--label", "kind", *SMALL, "--out", str(folder / "run")])
+        cli.app(["train", str(file), "--label", "kind", *SMALL, "--out", str(folder / "run")])
     assert exit_.value.code == 0
     file.rename(folder / "moved.csv")
     return folder

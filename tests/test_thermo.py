@@ -8,8 +8,8 @@ import trajens as tj
 from tests.ladders import Bits, Gaussian
 from tests.monte_carlo import Z, assert_agrees, z_scores
 from trajens import thermo
-from trajens.thermo.correlation import _integrated as _time
-from trajens.thermo.curve import variance_of
+from trajens.thermo.fluctuations import _integrated as _time
+from trajens.thermo.fluctuations import variance_of
 from trajens.thermo.free_energy import _integrated
 
 GAUSSIAN, BITS = Gaussian(), Bits()

@@ -8,7 +8,7 @@ import trajens as tj
 from tests.evidence import evidence_of, plan_of
 from trajens.acceptance.audit import Looked, acceptances, balance
 from trajens.acceptance.penalty import Plan
-from trajens.acceptance.tolerance import Level, _corrected, within_tolerance
+from trajens.acceptance.planning import Level, _corrected, within_tolerance
 from trajens.run import audits as auditing
 from trajens.run.control import FixedEpochs, RecordInfo
 

@@ -15,8 +15,8 @@ from trajens.run.advice import report
 from trajens.run.control import BURN_IN
 from trajens.run.start import SHARE_OF_EVOLUTION, _constant, first_state, scale_of
 from trajens.run.train import pairs_per_second, training_setup
-from trajens.sampling import evolution
-from trajens.sampling.devices import Sampler
+from trajens.sampling import starts
+from trajens.sampling.sampler import Sampler
 
 TAU, CHAINS, BUDGET, RECORDS = 4, 4, 4e5, 20
 DATA = tj.datasets.perceptron(noise=0.3)
@@ -252,7 +252,7 @@ def test_a_run_stopped_after_every_few_blocks_is_the_run_that_was_not(tmp_path, 
 
 
 def test_a_run_stopped_in_its_start_goes_on_bit_for_bit(tmp_path, monkeypatch, small_blocks):
-    monkeypatch.setattr(evolution, "_GENERATIONS", 5)
+    monkeypatch.setattr(starts, "_GENERATIONS", 5)
     whole, file = trained(), tmp_path / "a" / "start.npz"
     with pytest.raises(tj.Stopped, match="stopped in the start of the run, after 10 of"):
         tj.train(PERCEPTRON, out=fresh(tmp_path / "a"), stop=StopAfter(1), **TINY)
@@ -264,7 +264,7 @@ def test_a_run_stopped_in_its_start_goes_on_bit_for_bit(tmp_path, monkeypatch, s
 
 
 def test_a_start_that_is_damaged_is_made_again(tmp_path, monkeypatch, small_blocks):
-    monkeypatch.setattr(evolution, "_GENERATIONS", 5)
+    monkeypatch.setattr(starts, "_GENERATIONS", 5)
     with pytest.raises(tj.Stopped):
         tj.train(PERCEPTRON, out=fresh(tmp_path / "a"), stop=StopAfter(0), **TINY)
     file = tmp_path / "a" / "start.npz"
@@ -317,7 +317,7 @@ SMALL = ["--tau", "2", "--hidden", "3", "--records", "8", "--seed", "1"]
 
 
 def test_the_command_line_trains_by_itself_and_says_what_was_chosen(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("trajens.experiments.experiment.pairs_per_second", lambda *_: 1000.0)
+    monkeypatch.setattr("trajens.app.experiment.pairs_per_second", lambda *_: 1000.0)
     out = str(tmp_path / "run")
     code, shown, told = call(capsys, "train", written(tmp_path), "--minutes", "0.5", *SMALL, "--out", out)
     assert code == 0, told
@@ -338,10 +338,10 @@ def test_the_command_line_trains_by_itself_and_says_what_was_chosen(capsys, tmp_
 
 
 def test_a_start_that_was_stopped_on_the_command_line_is_resumed(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(evolution, "_GENERATIONS", 1)
+    monkeypatch.setattr(starts, "_GENERATIONS", 1)
     small, out = [written(tmp_path), "--budget", "3e4", *SMALL, "--json"], str(tmp_path / "run")
     _, whole, _ = call(capsys, "train", *small)
-    monkeypatch.setattr("trajens.cli.signals.StopOnSignal.__call__", lambda self: True)
+    monkeypatch.setattr("trajens.app.cli.signals.StopOnSignal.__call__", lambda self: True)
     code, _, told = call(capsys, "train", *small, "--out", out)
     assert (code, "stopped in the start of the run" in told, f"trajens resume {out}" in told) == (75, True, True)
     monkeypatch.undo()

@@ -11,7 +11,7 @@ import trajens as tj
 from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.columns import PROJECTIONS
 from trajens.convergence import by_s
-from trajens.convergence.asked import in_words
+from trajens.convergence.criteria import in_words
 from trajens.run.advice import ATTENTION, OK, RunFacts, findings
 from trajens.run.control import FURTHER, FixedEpochs, RecordInfo, UntilConverged, left_out
 from trajens.sampling.program import Control

@@ -40,8 +40,8 @@ def _nothing_is_compiled():
 
     compiled.lower = compiled
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trajens.sampling.devices._advance", compiled)
-        patch.setattr("trajens.sampling.devices._measure", compiled)
+        patch.setattr("trajens.sampling.sampler._advance", compiled)
+        patch.setattr("trajens.sampling.sampler._measure", compiled)
         yield
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import trajens as tj
 from tests.test_cli import call
+from trajens.app import cli
 from trajens.errors import InputError
 from trajens.run.identity import _inputs
 from trajens.storage import checkpoint
@@ -153,7 +154,7 @@ def command_line(tmp_path_factory):
     np.savez(folder / "data.npz", x=X, y=Y)
     options = "--hidden 6 --tau 2 --epochs 40 --records 2 --chains 1 --acceptance metropolis"
     with pytest.raises(SystemExit) as exit_:
-        tj.cli.app(["train", str(folder / "data.npz"), *options.split(), "--out", str(folder / "run")])
+        cli.app(["train", str(folder / "data.npz"), *options.split(), "--out", str(folder / "run")])
     assert exit_.value.code == 0
     return folder
 

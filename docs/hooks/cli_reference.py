@@ -21,7 +21,7 @@ def reference() -> str:
     """A section for every command that does something."""
     from typer.main import get_command
 
-    from trajens.cli import app
+    from trajens.app.cli import app
 
     return "\n".join(line for name, command in commands(get_command(app)) for line in _section(name, command))
 

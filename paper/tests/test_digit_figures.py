@@ -14,10 +14,11 @@ from tests.test_cli import call
 
 import trajens as tj
 from test_figures import drawn_again
-from trajens.experiments import Experiment, resolve
+from trajens.app import sweeps
+from trajens.app.experiment import Experiment
+from trajens.app.resolve import resolve
+from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, keep_outcome
 from trajens.storage.directory import read_toml
-from trajens.sweeps.kept import SweepDirectory
-from trajens.sweeps.state import Outcome, State, keep_outcome
 from trajens_paper import FIGURES, digits, figure_drift
 from trajens_paper.claims import read_claims
 from trajens_paper.figure_3 import Scale, batch_ratio, figure_3, folders_of_runs, nearest
@@ -147,7 +148,7 @@ def test_the_plan_of_figure_3_has_the_options_of_its_runs(tmp_path, monkeypatch)
 
     def sweep(plan, folder):
         plans.append((plan, folder))
-        return tj.sweeps.Swept(folder, {"tau-3": Outcome(State.FAILED, "a sentence.")})
+        return sweeps.Swept(folder, {"tau-3": Outcome(State.FAILED, "a sentence.")})
 
     with pytest.raises(tj.InputError, match=r"some that are not, tau-3: a sentence\.; the same command goes on"):
         figure_3(tmp_path, scale=TINY, seed=4, sweep=sweep)

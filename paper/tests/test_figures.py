@@ -33,7 +33,7 @@ def drawn_again(monkeypatch, draw, out, **options):
     """A figure that is drawn a second time: nothing is sampled, and no file of its runs is touched."""
     before = files_of_runs(out)
     with monkeypatch.context() as patch:
-        patch.setattr("trajens.sampling.devices.Sampler.advance_to", refuse)
+        patch.setattr("trajens.sampling.sampler.Sampler.advance_to", refuse)
         finished = draw(out, **options)
     assert len(before) > 0
     assert files_of_runs(out) == before
@@ -132,7 +132,7 @@ def test_figures_read_kept_runs_back_and_give_the_same_numbers(tiny, folder, mon
     before = [path.read_bytes() for path in tiny.files]
     again = drawn_again(monkeypatch, figure_1c, folder, scale=TINY, seed=1)
     assert [path.read_bytes() for path in again.files] == before
-    monkeypatch.setattr("trajens.sampling.devices.Sampler.advance_to", refuse)
+    monkeypatch.setattr("trajens.sampling.sampler.Sampler.advance_to", refuse)
     with pytest.raises(AssertionError, match="sampled again"):
         figure_1c(folder, scale=TINY, seed=2)
 

@@ -12,7 +12,7 @@ import pytest
 import trajens as tj
 from test_figures import drawn_again
 from trajens import thermo
-from trajens.thermo.curve import variance_of
+from trajens.thermo.fluctuations import variance_of
 from trajens_paper import FIGURES
 from trajens_paper.annealing import Branches, Digits, Ladder
 from trajens_paper.claims import Measured

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from trajens.exit_codes import BAD_INPUT
+from trajens.errors import BAD_INPUT
 from trajens.loading import leave_on_interrupt
 
 
@@ -18,7 +18,7 @@ def main() -> None:
     try:
         with leave_on_interrupt():
             _open_closed_streams()
-            from trajens.cli import main as run
+            from trajens.app.cli import main as run
     except ValueError as error:
         # JAX reads its variables when it is loaded, and refuses a value with a ValueError.
         text = " ".join(str(error).split())

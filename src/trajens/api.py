@@ -7,16 +7,16 @@ from trajens.ensemble import Ensemble
 from trajens.errors import InputError, Stopped, StorageError
 from trajens.losses import PairLoss
 from trajens.moves import CentreOfMass, Mixture, Move, Segment, SingleSite
+from trajens.moves.scan import Checkerboard, RandomScan, Scan
 from trajens.problem import Problem
-from trajens.progress import Progress
 from trajens.run.audits import Audit, audit
+from trajens.run.progress import Progress
 from trajens.run.run import Run, sample
 from trajens.run.stored import StoredRun
 from trajens.run.train import train
-from trajens.sampling.devices import Sampler
-from trajens.sampling.ladder import Exchange
+from trajens.sampling.exchange import Exchange
+from trajens.sampling.sampler import Sampler
 from trajens.sampling.settings import Settings
-from trajens.scan import Checkerboard, RandomScan, Scan
 from trajens.storage.directory import RunDirectory
 from trajens.stream import Stream
 from trajens.target import Target

@@ -312,7 +312,7 @@ STEPS = tuple(column.name for column in COLUMNS if column.when is When.STEPS)
 """Columns of losses that count their steps: of both models in all decisions, to measure the loss, and to audit."""
 
 EXCHANGE = tuple(column.name for column in COLUMNS if column.when in (When.EXCHANGE, When.EXCHANGE_STEPS))
-"""Columns of runs that exchange paths, in the order of `trajens.sampling.replicas.Replicas.columns`."""
+"""Columns of runs that exchange paths, in the order of `trajens.sampling.exchange.Replicas.columns`."""
 
 DRAWS = tuple(column.name for column in COLUMNS if column.is_draw)
 """Columns that chains are compared by: the loss, and projections of the models."""

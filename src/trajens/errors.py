@@ -1,4 +1,7 @@
-"""Errors that tell a user what was given, what is accepted and what to try."""
+"""Errors that tell a user what was given, what is accepted and what to try; and the exit codes of the program.
+
+An exit code of 0 is done, and 1, which Python gives an exception, a bug.
+"""
 
 from __future__ import annotations
 
@@ -105,3 +108,15 @@ def _shown(value: Any) -> str:
     except ValueError:
         text = f"a {type(value).__name__} too large to print"
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+BAD_INPUT = 2
+"""What was asked for cannot be done: an option, an input, its size or the machine."""
+NOT_WRITTEN = 3
+"""A file or stdout could not be written."""
+SOME_FAILED = 4
+"""Some runs of a sweep failed; the others are complete."""
+STOPPED = 75
+"""A run was asked to stop and saved itself: try again later (EX_TEMPFAIL)."""
+INTERRUPTED = 130
+"""Interrupted at once, or stopped with nothing saved."""

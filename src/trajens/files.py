@@ -1,10 +1,14 @@
-"""Files that are whole or not there: atomic writes, appending, one process at a time, and errors as sentences."""
+"""Files that are whole or not there: atomic writes, appending, locks, errors as sentences, and the folder of the cache.
+
+The cache holds what can be made again: unpacked data, and programs that were compiled.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -170,3 +174,26 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+CACHE_VARIABLE = "TRAJENS_CACHE"
+"""Variable with another folder, or `CACHE_OFF` for none."""
+CACHE_OFF = "off"
+
+
+def cache_folder() -> Path | None:
+    """``$TRAJENS_CACHE``, or ``trajens`` in the user's cache folder; None where nothing can or shall be kept."""
+    if chosen := os.environ.get(CACHE_VARIABLE):
+        return None if chosen.lower() == CACHE_OFF else Path(chosen).absolute()
+    try:
+        home = Path.home()
+    except RuntimeError:
+        # Nobody with an entry of their own, as some containers have it.
+        return None
+    if sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return base / "trajens"

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from trajens.exit_codes import INTERRUPTED
+from trajens.errors import INTERRUPTED
 
 
 @contextlib.contextmanager

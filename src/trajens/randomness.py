@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.steps import elementwise
+from trajens.compiling import elementwise
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 

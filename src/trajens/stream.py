@@ -18,11 +18,9 @@ import jax.numpy as jnp
 
 from trajens.errors import integer, require
 from trajens.losses import CountingLoss, PairLoss
-from trajens.parameters import flattened
-from trajens.population import Endless, keys_of
+from trajens.population import MAX_SIZE, Endless, keys_of
 from trajens.precision import single
-from trajens.problem import Problem, check_loss, check_pairs
-from trajens.subsample import MAX_SIZE
+from trajens.problem import Problem, check_loss, check_pairs, flattened
 
 MAX_BATCH = 4096
 """Examples that a decision may read, unless another number is asked for."""

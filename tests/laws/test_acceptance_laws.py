@@ -14,7 +14,7 @@ from scipy.special import expit, logit, ndtr
 import trajens as tj
 from tests.evidence import ONE_STAGE, evidence_of, plan_at, plan_of
 from trajens.acceptance import Reason
-from trajens.acceptance.correction import correction_table
+from trajens.acceptance.barker import correction_table
 from trajens.randomness import Purpose, fold_in, key_of, normal, uniform, words
 
 Z = 6.0

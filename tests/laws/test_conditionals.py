@@ -11,8 +11,8 @@ import trajens as tj
 from tests.evidence import ONE_STAGE
 from tests.monte_carlo import assert_agrees
 from trajens.moves import Site
+from trajens.moves.scan import num_lanes, site_of_lane
 from trajens.randomness import fold_in, key_of
-from trajens.scan import num_lanes, site_of_lane
 from trajens.target import PathLaw
 
 DRAWS = 2**16

@@ -17,8 +17,8 @@ from tests.evidence import ONE_STAGE, plan_of
 from tests.monte_carlo import Z, assert_agrees
 from trajens.acceptance import Evidence
 from trajens.acceptance.moments import moments_of
+from trajens.population import permute
 from trajens.randomness import Key, Purpose, fold_in, key_of, words
-from trajens.subsample import permute
 
 DATA = tj.datasets.perceptron(seed=0, noise=1.0)
 TAU, SIGMA, S = 4, 0.1, 150.0

@@ -6,7 +6,7 @@ import pytest
 import trajens as tj
 from tests.laws.test_path_law import CHAINS, perceptron
 from tests.monte_carlo import assert_path_law
-from trajens.estimators.padding import common_size, padded
+from trajens.estimators.base import common_size, padded
 
 TAU, SIGMA, S, PRIOR = 3, 0.5, 12.0, 1.0
 DATA = perceptron(dim=2, size=50)

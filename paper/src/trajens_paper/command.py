@@ -10,11 +10,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from trajens.cli.devices import use_all_cores
-from trajens.cli.engines import ENGINE_HELP, MINUTES, PER_GPU, SCHEDULER, SLURM, WORKERS, Asked, leave_gpus
-from trajens.cli.numbers import whole
+from trajens.app.cli.environment import use_all_cores
+from trajens.app.cli.sweep import ENGINE_HELP, MINUTES, PER_GPU, SCHEDULER, SLURM, WORKERS, Asked, leave_gpus
+from trajens.app.kinds import whole
+from trajens.app.sweeps.engines import ENGINES
 from trajens.errors import choice, require
-from trajens.sweeps.engines import ENGINES
 from trajens_paper import FIGURES, Finished
 from trajens_paper.claims import LEVEL
 

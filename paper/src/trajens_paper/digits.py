@@ -17,10 +17,12 @@ import jax
 import numpy as np
 
 import trajens as tj
+from trajens.app.config import Config
+from trajens.app.experiment import Experiment
+from trajens.app.resolve import resolve
 from trajens.datasets import Labelled
 from trajens.ensemble import Ensemble, model_of
 from trajens.errors import require
-from trajens.experiments import Config, Experiment, resolve
 from trajens.files import storage_errors, write_atomically
 from trajens.records import Records, chains_by_s, mean_and_error
 from trajens_paper.frame import RESULTS, Show

@@ -27,7 +27,7 @@ from rich.table import Table
 import trajens as tj
 from trajens.acceptance import AcceptanceTest
 from trajens.plots import style
-from trajens.progress import SeveralRuns
+from trajens.run.progress import SeveralRuns
 from trajens_paper.frame import Job, Made, figure, kept_run, table_of
 from trajens_paper.numbers_1c import Point, claims_of, mean_deviation, remarks
 

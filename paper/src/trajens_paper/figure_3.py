@@ -17,14 +17,14 @@ import numpy as np
 from rich.table import Table
 
 import trajens as tj
+from trajens.app.sweeps.directory import SweepDirectory
+from trajens.app.sweeps.driver import Swept
+from trajens.app.sweeps.plan import Plan, Planned
 from trajens.ensemble import Ensemble, vote
 from trajens.errors import require
 from trajens.plots import style
-from trajens.progress import SeveralRuns
+from trajens.run.progress import SeveralRuns
 from trajens.storage.directory import parse_toml
-from trajens.sweeps.driver import Swept
-from trajens.sweeps.kept import SweepDirectory
-from trajens.sweeps.plan import Plan, Planned
 from trajens_paper import digits
 from trajens_paper.claims import Claim, Measured, claim, difference, least
 from trajens_paper.digits import Group, Setup

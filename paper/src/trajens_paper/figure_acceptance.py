@@ -25,9 +25,9 @@ from rich.table import Table
 
 import trajens as tj
 from trajens.acceptance import AcceptanceTest
-from trajens.acceptance.correction import correction_table
+from trajens.acceptance.barker import correction_table
 from trajens.plots import style
-from trajens.progress import SeveralRuns
+from trajens.run.progress import SeveralRuns
 from trajens_paper.claims import Claim, claim
 from trajens_paper.frame import Job, Made, figure, kept_run, table_of
 

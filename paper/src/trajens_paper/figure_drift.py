@@ -20,8 +20,8 @@ import trajens as tj
 from trajens.errors import require
 from trajens.files import write_atomically
 from trajens.plots import style
-from trajens.progress import SeveralRuns
 from trajens.records import Records, mean_and_error
+from trajens.run.progress import SeveralRuns
 from trajens_paper import digits
 from trajens_paper.claims import Claim, claim, difference, read_table
 from trajens_paper.digits import Setup

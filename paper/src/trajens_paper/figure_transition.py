@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from rich.table import Table
 
-from trajens.progress import SeveralRuns
 from trajens.records import mean_and_error
+from trajens.run.progress import SeveralRuns
 from trajens_paper import digits, transition_picture
 from trajens_paper.annealing import Branches
 from trajens_paper.escape import papers_runs, still_growing

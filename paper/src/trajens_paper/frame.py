@@ -12,14 +12,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from rich import box
 from rich.table import Table
 
+from trajens.app.sweeps.driver import Swept
+from trajens.app.sweeps.plan import Plan
 from trajens.errors import choice, integer, require
 from trajens.files import storage_errors, write_atomically
 from trajens.plots.style import require_matplotlib
-from trajens.progress import Progress
+from trajens.run.progress import Progress
 from trajens.run.run import Run, sample
 from trajens.storage.directory import RunDirectory
-from trajens.sweeps.driver import Swept
-from trajens.sweeps.plan import Plan
 from trajens.target import Target
 from trajens_paper.claims import Claim, read_claims, write_claims
 

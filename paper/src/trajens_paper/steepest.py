@@ -2,11 +2,11 @@
 
     -d<L> / ds = Var L,   P_s(L) ~ sum over all draws of w_n(s) delta(L - L_n)
 
-with the weights of `trajens.thermo.mbar`. Two phases that weigh alike at an s between two levels may be seen at neither
-of them: in an interval of 4 / (jump of L) all is over. Where Var L is largest, 2 (Var L)^1/2 is the largest jump that
-two phases of equal weight could have at any s. Levels of which hardly an exchange would be accepted say nothing of what
-is between them, but that two phases there differ by no more than the losses of the two levels, since <L> falls with s,
-and both levels are then nearly all in one phase.
+with the weights of `trajens.thermo.free_energy`. Two phases that weigh alike at an s between two levels may be seen at
+neither of them: in an interval of 4 / (jump of L) all is over. Where Var L is largest, 2 (Var L)^1/2 is the largest
+jump that two phases of equal weight could have at any s. Levels of which hardly an exchange would be accepted say
+nothing of what is between them, but that two phases there differ by no more than the losses of the two levels, since
+<L> falls with s, and both levels are then nearly all in one phase.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trajens.errors import require
-from trajens.thermo.jackknife import Sample
-from trajens.thermo.mbar import LEAST_EXCHANGE, Solution, exchange_rates, solve
+from trajens.thermo.estimate import Sample
+from trajens.thermo.free_energy import LEAST_EXCHANGE, Solution, exchange_rates, solve
 from trajens.thermo.reweighting import LEAST
 from trajens_paper.claims import Measured
 from trajens_paper.coexistence import over_runs

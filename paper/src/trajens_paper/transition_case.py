@@ -16,7 +16,7 @@ import numpy as np
 
 import trajens as tj
 from trajens.errors import InputError
-from trajens.progress import SeveralRuns
+from trajens.run.progress import SeveralRuns
 from trajens.storage import checkpoint
 from trajens.thermo import Curve
 from trajens_paper.annealing import Branches, annealed

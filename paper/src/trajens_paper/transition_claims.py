@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from trajens.records import mean_and_error
-from trajens.thermo.curve import variance_of
+from trajens.thermo.fluctuations import variance_of
 from trajens_paper.claims import Claim, Measured, claim, difference, errors_apart
 from trajens_paper.coexistence import (
     FLAT_BIMODALITY,

@@ -1,4 +1,4 @@
-"""What an acceptance test is: it looks at loss differences and answers continue, accept or reject.
+"""Acceptance tests: what they are asked, and how they answer: continue, accept or reject.
 
     Delta = -s (pathloss' - pathloss) = mean_i Delta_i
 
@@ -6,6 +6,9 @@ A test never learns how the proposal was made. It sees running moments of Delta_
 decides with the random words it is handed; it may remember a little of every model to plan its batches: `init`,
 `decide(state, evidence, words)`, `learn`. A test may have several stages, each with examples of its own: what passes
 one goes on to the next.
+
+NaN never enters a path: a proposal that is not finite is rejected, and a current model that is not finite is left for
+a finite one, whatever the test.
 """
 
 from __future__ import annotations
@@ -247,3 +250,34 @@ def given_chunk(chunk: int | None) -> int | None:
 def check_rho(rho: float, at_most: float = 1.5) -> float:
     """The accepted noise of Delta*."""
     return number("rho", rho, "1.0 is the paper's, 1.35 uses half the data", above=0.0, at_most=at_most)
+
+
+def refuse_what_is_not_finite(
+    verdict: Verdict, is_last_row: jax.Array, losses: jax.Array, is_valid: jax.Array | None, new: jax.Array
+) -> Verdict:
+    """The verdict of a test, unless a loss or a proposed parameter is not finite.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        Fields (chains, lanes), as all that follows without further axes.
+    is_last_row : bool
+        Whether all models of the proposal have been seen; there is no verdict before.
+    losses : (chains, lanes, 2, m)
+        Of the current and the proposed model.
+    is_valid : (chains, lanes, m), optional
+        Which of the examples exist.
+    new : (chains, lanes, dim)
+    """
+    is_bad = ~jnp.isfinite(losses)
+    if is_valid is not None:
+        is_bad &= is_valid[:, :, None]
+    is_bad_old, is_bad_new = is_bad[:, :, 0].any(-1), is_bad[:, :, 1].any(-1) | ~jnp.isfinite(new).all(-1)
+    is_bad_any = is_bad_old | is_bad_new
+    reason = jnp.where(is_bad_new, Reason.NOT_FINITE, Reason.CURRENT_NOT_FINITE)
+    return Verdict(
+        (verdict.is_decided & is_last_row) | is_bad_any,
+        jnp.where(is_bad_any, ~is_bad_new, verdict.is_accepted),
+        jnp.where(is_bad_any, reason, verdict.reason).astype(jnp.int32),
+        verdict.is_passed & is_last_row & ~is_bad_any,
+    )

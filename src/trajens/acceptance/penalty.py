@@ -23,7 +23,7 @@ than half a chunk, all is tested at once.
 Tolerance. Means of few heavy-tailed differences are not normal. How far the decisions are from detailed balance is
 audited (`trajens.acceptance.audit`), and the plan takes the larger of the b that noise asks for and the b at which the
 error of s, or what is left of it when u gets a factor that takes it out, is within the tolerance
-(`trajens.acceptance.tolerance`).
+(`trajens.acceptance.planning`).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from trajens.acceptance.base import (
     minibatch_chunk,
 )
 from trajens.errors import integer, number, require
+from trajens.population import MAX_SIZE
 from trajens.randomness import uniform
-from trajens.subsample import MAX_SIZE
 
 TOLERANCE = 0.01
 """Error of s that a plan keeps, unless another is asked for."""
@@ -243,7 +243,7 @@ class Penalty(AcceptanceTest):
     def plan_within(
         self, chunk: int, entries: Any, looked: Any, tolerance: float, rng: np.random.Generator
     ) -> dict[str, float]:
-        from trajens.acceptance.tolerance import within_tolerance
+        from trajens.acceptance.planning import within_tolerance
 
         return within_tolerance(self, chunk, entries, looked, tolerance, rng)
 

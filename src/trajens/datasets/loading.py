@@ -10,10 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from trajens.datasets import tables
-from trajens.datasets.arrays import Labelled, load_labelled
-from trajens.datasets.folders import classes_in, labelled_images
+from trajens.datasets.arrays import Labelled, classes_in, labelled_images, load_labelled, moments
 from trajens.datasets.reading import Feature, Label, Reading, as_column, entry_of, is_table, label_column, line_of
-from trajens.datasets.scaling import moments
 from trajens.datasets.tables import MISSING, Column
 from trajens.errors import InputError, require
 from trajens.losses import OF_CLASSES

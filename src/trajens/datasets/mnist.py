@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajens.cache import cache_folder
-from trajens.files import write_atomically
+from trajens.files import cache_folder, write_atomically
 
 _SHA256 = "b2d8f5bf39174ee5ffeefa97e42d673c35432b411bb5d1f74fbbeddae7f1690a"
 _TRAIN, _TEST, _SIDE = 60_000, 10_000, 28

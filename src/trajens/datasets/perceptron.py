@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.errors import integer, number
+from trajens.population import MAX_SIZE
 from trajens.problem import Problem
-from trajens.subsample import MAX_SIZE
 
 PERCEPTRON_BYTES = 48
 """Memory that one example takes while it is drawn, in double precision."""

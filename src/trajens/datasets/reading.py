@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 
 from trajens.datasets import tables
-from trajens.datasets.arrays import Labelled, load_inputs, load_labelled
-from trajens.datasets.folders import images_in, labelled_images, read
-from trajens.datasets.scaling import standardised
+from trajens.datasets.arrays import Labelled, images_in, labelled_images, load_inputs, load_labelled, read, standardised
 from trajens.datasets.tables import MISSING, Column, Table
 from trajens.errors import InputError, require
 

@@ -1,18 +1,17 @@
 """Paths used for prediction: models that vote, or whose probabilities or outputs are averaged."""
 
-from trajens.ensemble.chains import chosen_chains
-from trajens.ensemble.classification import (
+from trajens.ensemble.ensemble import Ensemble, chosen_chains, model_of
+from trajens.ensemble.members import CHUNK, Applied, Predictor
+from trajens.ensemble.scores import (
+    RegressionScores,
     Scores,
     calibrated_scores,
     expected_calibration_error,
     outside_scores,
+    regression_scores,
     scores,
     vote,
 )
-from trajens.ensemble.ensemble import Ensemble, model_of
-from trajens.ensemble.members import CHUNK
-from trajens.ensemble.predictor import Applied, Predictor
-from trajens.ensemble.regression import RegressionScores, regression_scores
 
 __all__ = [
     "CHUNK",

@@ -1,4 +1,4 @@
-"""A path used for prediction: tau models that vote, or whose probabilities or outputs are averaged."""
+"""Ensemble: a path used for prediction, tau models that vote, or whose probabilities or outputs are averaged."""
 
 from __future__ import annotations
 
@@ -10,27 +10,52 @@ import jax
 import numpy as np
 
 from trajens.datasets import Reading
-from trajens.ensemble.chains import chosen_chains
-from trajens.ensemble.classification import Scores, vote
-from trajens.ensemble.members import CHUNK, PLAIN, Members
-from trajens.ensemble.predictor import (
+from trajens.ensemble.members import (
+    CHUNK,
+    PLAIN,
     Applied,
     Apply,
+    Members,
     Predictor,
     applied,
     members_of,
     parameters_of,
 )
-from trajens.ensemble.regression import RegressionScores
 from trajens.ensemble.saved import Saved, read_ensemble, write_ensemble
+from trajens.ensemble.scores import RegressionScores, Scores, vote
 from trajens.ensemble.uncertainty import Said, said
-from trajens.errors import integer, require
+from trajens.errors import InputError, integer, require
 from trajens.models import described
 from trajens.models.base import Model
 from trajens.precision import numbers
 from trajens.run.identity import fingerprint_network, require_same_network
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
+
+ALL = "all"
+"""The name of all chains together."""
+
+
+def chosen_chains(chain: int | str, chains: int) -> np.ndarray:
+    """The numbers (1,) or (chains,) of the chains that `chain` means.
+
+    Parameters
+    ----------
+    chain : int or str
+        A whole number from 0, also as text, or "all".
+    chains : int
+        How many there are.
+    """
+    if isinstance(chain, str):
+        if chain == ALL:
+            return np.arange(chains)
+        try:
+            chain = int(chain)
+        except ValueError:
+            raise InputError(
+                f"chain must be a whole number in 0..{chains - 1} or {ALL}, got {chain!r}; count from 0."
+            ) from None
+    return np.array([integer("chain", chain, 0, f"count from 0, or take '{ALL}'", chains - 1)])
 
 
 class Ensemble:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajens.datasets import Reading
-from trajens.ensemble.predictor import Predictor, parameters_of
+from trajens.ensemble.members import Predictor, parameters_of
 from trajens.errors import InputError, require
 from trajens.files import storage_errors
 from trajens.models import Model, described

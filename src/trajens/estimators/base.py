@@ -1,7 +1,16 @@
-"""What the classifier and the regressor have in common: parameters, a scale of inputs, and training on a budget.
+"""Base of the classifier and the regressor: parameters, a scale of inputs, and training on a budget.
 
-Inputs are standardised, (x - mean) / std of the training data; columns that do not vary there are 0. The data are
-padded to a common size (`trajens.estimators.padding`), and what is compiled is the same for folds of that size.
+Inputs are standardised, (x - mean) / std of the training data; columns that do not vary there are 0.
+
+*Padding.* Data of nearly equal sizes as data of one size, so that folds of a cross-validation share a compilation.
+
+The number of examples is compiled into a sampler. N examples are padded to N' by examples of weight 0, and the others
+have the weight N' / N:
+
+    (1/N') sum_i w_i l_i = (1/N) sum_{i <= N} l_i = L,
+
+so the mean loss, and with it the law that is sampled at a given s, is that of the N examples. Examples that are held
+out have the weight 0 too, and the law is that of the rest.
 """
 
 from __future__ import annotations
@@ -18,17 +27,48 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from trajens.acceptance import AcceptanceTest, Metropolis, Penalty
-from trajens.datasets.scaling import moments, standardised
+from trajens.app.config import HIDDEN
+from trajens.datasets.arrays import moments, standardised
 from trajens.ensemble import Ensemble
 from trajens.errors import integer, require
-from trajens.estimators.padding import common_size
-from trajens.experiments.options import HIDDEN
+from trajens.losses import Weighted, WeightedData
 from trajens.models import ACTIVATION, mlp
 from trajens.problem import Problem
 from trajens.run.run import Run
 from trajens.run.start import EVOLUTION
 from trajens.run.train import TAU, train, usual_chunk
 from trajens.target import path_length
+
+LEAST = 64
+"""The smallest size that data are padded to: so few cost nothing."""
+
+_BITS = 4
+
+
+def common_size(size: int) -> int:
+    """N': the next number of four significant bits, at most an eighth above N; 64 at least.
+
+    Folds whose sizes lie on both sides of such a number, for instance 128 and 129, have two.
+    """
+    step = 2 ** max(size.bit_length() - _BITS, 0)
+    return max(LEAST, -(-size // step) * step)
+
+
+def padded(problem: Problem, is_held_out: np.ndarray | None = None) -> Problem:
+    """The same problem on data of a common size, without the examples (N,) that are held out."""
+    size = common_size(problem.size)
+    is_used = np.zeros(size, bool)
+    is_used[: problem.size] = True if is_held_out is None else ~is_held_out
+    weight = (is_used * (size / is_used.sum())).astype(np.float32)
+
+    def lengthened(leaf: Any) -> np.ndarray:
+        # With examples that are there: what has weight 0 must still have a finite loss.
+        here = np.asarray(leaf)
+        return np.concatenate([here, np.broadcast_to(here[:1], (size - len(here), *here.shape[1:]))])
+
+    data = WeightedData(jax.tree.map(lengthened, problem.data), weight)
+    return Problem(Weighted(problem.loss), data, problem.dim, problem.initial, problem.spread, problem.prior)
+
 
 FEW = 1024
 """Examples up to which decisions are made on all of them: a minibatch would have to be nearly as large, and there is

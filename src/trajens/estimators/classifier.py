@@ -11,8 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from trajens.errors import choice, require
-from trajens.estimators.base import LIKELIHOODS, Trainable, TrajectoryEnsemble
-from trajens.estimators.padding import padded
+from trajens.estimators.base import LIKELIHOODS, Trainable, TrajectoryEnsemble, padded
 from trajens.problem import Problem
 from trajens.run.run import Run
 

@@ -20,11 +20,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from trajens.datasets.scaling import moments
+from trajens.datasets.arrays import moments
 from trajens.ensemble import Ensemble
 from trajens.errors import require
-from trajens.estimators.base import LIKELIHOODS, Trainable, TrajectoryEnsemble
-from trajens.estimators.padding import padded
+from trajens.estimators.base import LIKELIHOODS, Trainable, TrajectoryEnsemble, padded
 from trajens.problem import Problem
 from trajens.run.run import Run
 

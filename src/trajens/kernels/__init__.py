@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from trajens.compiling import by_platform
 from trajens.kernels.cpu_levels import CpuLevels
-from trajens.steps import by_platform
 
 _IS_WINDOWS = os.name == "nt"
 _log = logging.getLogger("trajens")

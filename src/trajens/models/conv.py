@@ -14,12 +14,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from trajens.compiling import by_platform
 from trajens.errors import InputError, choice, integer, require
 from trajens.kernels import Kernel
 from trajens.models.base import Layer, Model, scaled
 from trajens.models.cells import Stage
 from trajens.models.mlp import ACTIVATION, ACTIVATIONS, dense
-from trajens.steps import by_platform
 
 KERNEL, POOL, OUTPUTS = 3, 2, 10
 """Of convolutions and their pools, and classes, unless others are asked for."""

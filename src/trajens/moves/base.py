@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from trajens.errors import number
+from trajens.population import permute
 from trajens.randomness import Key, Purpose, words
-from trajens.subsample import permute
 from trajens.target import PathLaw
 
 FEW_PARAMETERS, FRACTION_OF_MANY = 32, 0.25

@@ -18,8 +18,7 @@ import numpy as np
 
 from trajens.ensemble import Predictor
 from trajens.errors import choice
-from trajens.rl.checked import require_network
-from trajens.rl.environment import Box, Discrete, Environment
+from trajens.rl.environment import Box, Discrete, Environment, require_network
 
 VOTE, MEAN = "vote", "mean"
 

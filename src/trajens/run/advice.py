@@ -13,7 +13,7 @@ import numpy as np
 
 from trajens.columns import REASONS
 from trajens.convergence import Converged, Group, by_s
-from trajens.convergence.asked import FEWEST_DRAWS
+from trajens.convergence.criteria import FEWEST_DRAWS
 from trajens.records import Records, Started, has_summary, is_within, started, summarise
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun

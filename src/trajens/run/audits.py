@@ -24,11 +24,11 @@ from trajens.moves.base import Site
 from trajens.precision import single
 from trajens.run.control import Update
 from trajens.run.record import AuditTerms
-from trajens.sampling.devices import Sampler
-from trajens.sampling.memory import entries_at, view_of
+from trajens.sampling.kernel import State
+from trajens.sampling.lanes import entries_at, view_of
+from trajens.sampling.probes import MOST_EXAMPLES, PLANNING
 from trajens.sampling.program import Control
-from trajens.sampling.proposals import MOST_EXAMPLES, PLANNING
-from trajens.sampling.sampler import State
+from trajens.sampling.sampler import Sampler
 from trajens.sampling.settings import Settings
 from trajens.target import Target
 

@@ -15,13 +15,12 @@ from trajens.acceptance.audit import Looked
 from trajens.precision import single
 from trajens.randomness import Key
 from trajens.run.audits import SHARE_AT_MOST, examples_per_proposal, generator
-from trajens.sampling.devices import Sampler
-from trajens.sampling.ladder import Exchange, Ladder, spaced
+from trajens.sampling.exchange import Exchange, Ladder, Replicas, exchanged, first_replicas, spaced
+from trajens.sampling.kernel import State
+from trajens.sampling.lanes import whole_steps
 from trajens.sampling.program import Control
-from trajens.sampling.replicas import Replicas, exchanged, first_replicas
-from trajens.sampling.sampler import State
+from trajens.sampling.sampler import Sampler
 from trajens.sampling.swaps import Asked
-from trajens.sampling.tally import whole_steps
 
 _LEAST, _MOST = 16, 64
 """Exchanges that a plan is made from: fewer say too little, and more too little more."""

@@ -1,4 +1,4 @@
-"""The loop of a run: blocks of epochs up to the next mark, and a record there.
+"""Loop of a run: blocks of epochs up to the next mark, and a record there.
 
 At a record the path is measured, the controller says how to go on, example weights and the ladder of s are adapted,
 the run is audited, and all of it is written down. Every step is a function of the state of the run before it.
@@ -15,22 +15,45 @@ from typing import Any
 import jax
 import numpy as np
 
-from trajens.progress import Progress, ProgressBar, Show
-from trajens.records import Records, learning_curve
+from trajens.records import MAX_EPOCHS, Records, learning_curve
 from trajens.run.audits import Auditor, Occasion, tolerance_of
 from trajens.run.control import Budget, Controller, RecordInfo, Update
 from trajens.run.exchange import Exchanger
 from trajens.run.log import Log
+from trajens.run.progress import Progress, ProgressBar, Show
 from trajens.run.record import Observation, make_record
 from trajens.run.state import RunState
-from trajens.sampling.blocks import Blocks
-from trajens.sampling.devices import Sampler
+from trajens.sampling.exchange import Replicas
+from trajens.sampling.lanes import add_tallies, no_tally
 from trajens.sampling.measure import Measurement, examples_per_measurement
-from trajens.sampling.program import Control
-from trajens.sampling.replicas import Replicas
-from trajens.sampling.scoring import reweight
-from trajens.sampling.sizes import mean_sizes, share_renewed
-from trajens.sampling.tally import add_tallies, no_tally
+from trajens.sampling.program import Control, Program
+from trajens.sampling.sampler import Sampler, reweight
+from trajens.sampling.tuning import mean_sizes, share_renewed
+
+
+class Blocks:
+    """The size of the next block, from how long the last ones took."""
+
+    def __init__(self, program: Program):
+        # Never fewer than would leave some lanes idle throughout. A chain counts its evaluations in 32 bits: no more
+        # than surely fit.
+        self._least = program.lanes
+        self._most = max(self._least, MAX_EPOCHS // (program.population.most * program.span))
+        self.epochs = min(max(256, self._least), self._most)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Adapt to how long the block inside takes."""
+        begin = time.perf_counter()
+        yield
+        self.adapt(time.perf_counter() - begin)
+
+    def adapt(self, seconds: float) -> None:
+        """Double or halve towards half a second."""
+        if seconds < 0.25:
+            self.epochs = min(2 * self.epochs, self._most)
+        elif seconds > 1.0:
+            self.epochs = max(self._least, self.epochs // 2)
 
 
 @dataclass(frozen=True)

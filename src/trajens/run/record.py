@@ -10,8 +10,8 @@ from trajens.acceptance import Reason
 from trajens.columns import PROJECTIONS, STEPS
 from trajens.records import Records
 from trajens.run.state import RunState, Spent
+from trajens.sampling.exchange import Replicas
 from trajens.sampling.measure import Measurement
-from trajens.sampling.replicas import Replicas
 
 
 class AuditTerms(NamedTuple):

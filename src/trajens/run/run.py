@@ -15,7 +15,6 @@ from trajens.acceptance import AcceptanceTest
 from trajens.convergence import Converged
 from trajens.errors import InputError, StorageError, integer
 from trajens.precision import single
-from trajens.progress import Show
 from trajens.records import MAX_EPOCHS, Records, num_records, warn_if_not_finite, warn_of_tilt
 from trajens.run.control import (
     RECORDS,
@@ -29,14 +28,14 @@ from trajens.run.control import (
 from trajens.run.identity import describe_run, fingerprint_network, identify
 from trajens.run.log import Log
 from trajens.run.loop import Loop, show_progress
+from trajens.run.progress import Show
 from trajens.run.state import RunState, first_run_state, unpack
 from trajens.run.stored import Recorded, StoredRun, summary_of
-from trajens.sampling.devices import Sampler, first_control, s_of
+from trajens.sampling.exchange import Exchange, first_replicas
 from trajens.sampling.footprint import require_room
-from trajens.sampling.ladder import Exchange
+from trajens.sampling.kernel import State, state_like
 from trajens.sampling.program import Control
-from trajens.sampling.replicas import first_replicas
-from trajens.sampling.sampler import State, state_like
+from trajens.sampling.sampler import Sampler, first_control, s_of
 from trajens.sampling.settings import Settings, SettingsDict, default_burn_in, settings_of
 from trajens.schedule import require_valid, settled
 from trajens.storage.directory import RunDirectory, map_history
@@ -61,8 +60,8 @@ class Run(Recorded):
         ``batch_size``; ``data_used``, ``data_measured`` and ``data_audited`` (examples times models evaluated so far,
         to decide, measure and audit); ``tilt_error`` (the audited error of s, NaN where there was no audit), its
         standard error ``tilt_stderr`` and weight ``tilt_weight``; ``weight_rms`` (at that epoch), ``move_size`` (of
-        tuned moves, else NaN), ``s``, ``projection_1`` to ``3`` (see `trajens.sampling.projections`), the counts of
-        every reason for a decision, where paths are exchanged what `trajens.sampling.replicas` counts, and the records
+        tuned moves, else NaN), ``s``, ``projection_1`` to ``3`` (see `trajens.sampling.measure`), the counts of
+        every reason for a decision, where paths are exchanged what `trajens.sampling.exchange` counts, and the records
         of one's own.
     """
 

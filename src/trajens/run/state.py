@@ -10,10 +10,10 @@ import jax
 import numpy as np
 
 from trajens.records import Records
+from trajens.sampling.exchange import Replicas
+from trajens.sampling.kernel import State
+from trajens.sampling.lanes import Tally, no_tally, whole_steps
 from trajens.sampling.program import Control
-from trajens.sampling.replicas import Replicas
-from trajens.sampling.sampler import State
-from trajens.sampling.tally import Tally, no_tally, whole_steps
 from trajens.storage.checkpoint import Arrays
 
 FORMAT = 3

@@ -12,13 +12,13 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from trajens.convergence import Group, by_s
-from trajens.convergence import chains as convergence
-from trajens.convergence.asked import in_words
+from trajens.convergence import criteria as convergence
+from trajens.convergence.criteria import in_words
 from trajens.errors import require
 from trajens.files import write_atomically
-from trajens.inference_data import inference_data
 from trajens.losses import Network
 from trajens.records import Records, has_summary, summarise
+from trajens.run.arviz import inference_data
 from trajens.run.identity import describe_machine, require_same, require_same_network
 from trajens.run.state import FORMAT, IDENTITY, start_in
 from trajens.storage.checkpoint import Arrays
@@ -76,7 +76,7 @@ class Recorded:
         -------
         arviz.InferenceData, or xarray.DataTree from ArviZ 1 on
             With groups ``posterior`` (loss, projections of the models) and ``sample_stats``, see
-            `trajens.inference_data`.
+            `trajens.run.arviz`.
         """
         return inference_data(self.records, self.history, self.burn_in, s, chains)
 

@@ -19,10 +19,10 @@ import numpy as np
 from trajens.acceptance import Penalty
 from trajens.errors import integer, number, require
 from trajens.problem import Problem
-from trajens.progress import Show
 from trajens.records import MAX_EPOCHS
 from trajens.run.advice import report
 from trajens.run.control import Budget
+from trajens.run.progress import Show
 from trajens.run.run import Run, run_or_resume
 from trajens.run.start import (
     BUDGET,
@@ -36,10 +36,10 @@ from trajens.run.start import (
     starting_paths,
 )
 from trajens.run.state import RunState
-from trajens.sampling.devices import Sampler
-from trajens.sampling.evolution import Evolution, Evolving, evolved
 from trajens.sampling.footprint import require_room
+from trajens.sampling.sampler import Sampler
 from trajens.sampling.settings import BY_LOSSES, Settings, SettingsDict, settings_of
+from trajens.sampling.starts import Evolution, Evolving, evolved
 from trajens.storage.directory import RunDirectory
 from trajens.target import Target
 
@@ -91,7 +91,7 @@ def train(
     loss : float, optional
         Raise s until the loss per model is not above this; burn-in ends there.
     start : "evolution", "random", array or path
-        An evolution strategy (`trajens.sampling.evolution`) for a part of the budget; random models; a model (dim,),
+        An evolution strategy (`trajens.sampling.starts`) for a part of the budget; random models; a model (dim,),
         all of the path then; a path (tau, dim) or paths (chains, tau, dim); or the directory of a run.
     sigma : float, optional
         Step between models; default a sixth of the size of the parameters, see `scale_of`.

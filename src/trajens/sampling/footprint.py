@@ -1,7 +1,15 @@
-"""How much memory a run will take, about, and a refusal before it starts where that cannot be had."""
+"""Memory that a run takes, about, and a refusal before it starts where that cannot be had.
+
+*Intermediate arrays.* Bytes that a function of arrays holds at once between its arguments and its results, without
+running it.
+
+The steps of its program are gone through in order: what a step makes is held until its last use. Views cost nothing.
+A compiler that fuses steps needs less, seldom more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,13 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.columns import NAMES
+from trajens.compiling import BY_PLATFORM, form_of
 from trajens.errors import require
 from trajens.losses import Loss, losses_of_pairs
 from trajens.population import Population
 from trajens.precision import single
 from trajens.problem import Problem
-from trajens.sampling import measure, proposals
-from trajens.sampling.intermediates import bytes_held
+from trajens.sampling import measure, probes
 from trajens.sampling.settings import Settings
 from trajens.target import Target
 
@@ -51,8 +59,8 @@ def bytes_at_work(target: Target, settings: Settings) -> int:
     measuring = like.bytes_of_losses(chains * -(-target.tau // 2), int(min(problem.size, measure.CHUNK)))
     if program.acceptance.takes_all_data:
         return max(sampling, measuring)
-    looked_at = chains * proposals.proposals_at_once(program, chains, -(-proposals.PLANNING // chains)) * program.span
-    examples = min(program.population.most, proposals.CHUNK)
+    looked_at = chains * probes.proposals_at_once(program, chains, -(-probes.PLANNING // chains)) * program.span
+    examples = min(program.population.most, probes.CHUNK)
     auditing = looked_at * _PROPOSALS * problem.dim * _FLOAT + like.bytes_of_losses(looked_at, examples)
     return max(sampling, measuring, auditing)
 
@@ -157,3 +165,58 @@ def _bytes_of_host() -> int | None:
         return None
     kilobytes = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
     return 1024 * kilobytes[0] if kilobytes else None
+
+
+_VIEWS = {"reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose", "convert_element_type", "copy"}
+"""Steps that a compiler does where their result is used."""
+
+
+def bytes_held(function: Callable[..., Any], *like: Any, platform: str) -> int:
+    """The most that is held at once, for arguments of such shapes and types; their own bytes are not counted."""
+    return _most(jax.make_jaxpr(function)(*like).jaxpr, platform)
+
+
+def _most(jaxpr: Any, platform: str) -> int:
+    """Of the steps of one program."""
+    root: dict[Any, Any] = {}
+    last: dict[Any, int] = {}
+    for number, step in enumerate(jaxpr.eqns):
+        given = [variable for variable in step.invars if not hasattr(variable, "val")]
+        if step.primitive.name in _VIEWS and given:
+            root[step.outvars[0]] = root.get(given[0], given[0])
+        for variable in given:
+            last[root.get(variable, variable)] = number
+    for variable in jaxpr.outvars:
+        if not hasattr(variable, "val"):
+            last[root.get(variable, variable)] = len(jaxpr.eqns)
+    held: dict[Any, int] = {}
+    most = 0
+    for number, step in enumerate(jaxpr.eqns):
+        made = {out: _bytes(out) for out in step.outvars if out not in root}
+        inside = max((_most(inner, platform) for inner in _inner(step, platform)), default=0)
+        most = max(most, sum(held.values()) + max(sum(made.values()), inside))
+        held |= made
+        held = {variable: size for variable, size in held.items() if last.get(variable, -1) > number}
+    return most
+
+
+def _inner(step: Any, platform: str) -> Iterator[Any]:
+    """Programs inside a step; of those for one platform each, that of `platform`."""
+    chosen = step.params.get("branches_platforms")
+    if chosen is not None:
+        here = [j for j, names in enumerate(chosen) if names is None or platform in names]
+        yield step.params["branches"][here[0]].jaxpr
+        return
+    if step.primitive.name == BY_PLATFORM:
+        yield jax.make_jaxpr(form_of(step.params, platform))(*(variable.aval for variable in step.invars)).jaxpr
+        return
+    for parameter in step.params.values():
+        for one in parameter if isinstance(parameter, tuple) else (parameter,):
+            inner = getattr(one, "jaxpr", one)
+            if hasattr(inner, "eqns"):
+                yield inner
+
+
+def _bytes(variable: Any) -> int:
+    aval = variable.aval
+    return int(np.prod(aval.shape)) * aval.dtype.itemsize if hasattr(aval, "shape") else 0

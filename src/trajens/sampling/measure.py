@@ -1,14 +1,24 @@
-"""Measuring the loss of a path honestly: on the full data set, or on fresh examples, as always those of a stream.
+"""Measurements of a path at a record: its loss on examples that decided nothing, and its projections.
+
+*Loss.* Measuring the loss of a path honestly: on the full data set, or on fresh examples, as always those of a stream.
 
 The minibatch that decided a step was selected by that decision, and the loss on it is low by about 0.14 / s; a batch
 that grew until its estimated noise was small was selected twice, and is lower still.
 The loss that is reported and compared with theory is measured on examples that had no part in a decision.
+
+*Projections.* Fixed random directions in the space of models, on which paths are projected at every record.
+
+    projection_k = u_k . (mean over t of theta_t),   u_k a unit vector drawn evenly from the sphere
+
+Losses may agree where models do not: they are what chains of one s are compared by besides. The directions depend on
+the number of parameters only, so that projections of any two runs of one network can be compared.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -16,12 +26,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.acceptance.moments import Moments, merge, moments_of, no_moments
+from trajens.columns import PROJECTIONS
 from trajens.losses import Loss, counted_losses_of_pairs, losses_of_pairs
 from trajens.population import Population
 from trajens.precision import single
-from trajens.randomness import Key, Purpose, fold_in, words
+from trajens.randomness import Key, Purpose, fold_in, key_of, normal_quantile, words
+from trajens.sampling.kernel import State
 from trajens.sampling.program import Inputs, Program
-from trajens.sampling.sampler import State
 
 CHUNK = 256
 """Examples that a path is measured on together."""
@@ -34,7 +45,7 @@ class Measurement(NamedTuple):
     """Per chain: mean loss per model, its standard error from using few examples, RMS weight, records of one's own.
 
     `steps` are those that the losses took, where they count some; `projections` (chains, directions) those of the mean
-    model, see `trajens.sampling.projections`.
+    model, see `trajens.sampling.measure`.
     """
 
     loss: jax.Array
@@ -158,3 +169,17 @@ def losses_of_models(loss: Loss, data: Any, models: jax.Array, members: jax.Arra
 
 compiled_losses_of_models = single(jax.jit(losses_of_models, static_argnums=0))
 """`losses_of_models` for use outside of a compiled program."""
+
+
+@lru_cache(maxsize=8)
+def directions(dim: int) -> np.ndarray:
+    """Unit vectors (projections, dim); the first `dim` normal numbers of the keys 0, 1, 2, normalised."""
+    # On the host, in 64 bits: the same on all devices.
+    drawn = words(key_of(np.arange(len(PROJECTIONS))), Purpose.PROJECT, dim)
+    normal = normal_quantile(np.asarray(((drawn >> 9) + 0.5) * 2.0**-23))
+    return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True), np.float32)
+
+
+def projected(models: np.ndarray) -> np.ndarray:
+    """Projections (..., projections) of models (..., dim)."""
+    return np.asarray(np.asarray(models, np.float64) @ directions(models.shape[-1]).T.astype(np.float64))

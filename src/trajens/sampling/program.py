@@ -9,11 +9,10 @@ import jax
 import numpy as np
 
 from trajens.acceptance.base import AcceptanceTest
-from trajens.copies import Copies
 from trajens.losses import CountingLoss, Loss, counted_losses_of_pairs
 from trajens.moves.base import Proposer
-from trajens.population import Finite, Population
-from trajens.scan import Scan, num_lanes
+from trajens.moves.scan import Scan, num_lanes
+from trajens.population import Copies, Finite, Population
 from trajens.schedule import Schedule
 from trajens.target import PathLaw
 
@@ -32,9 +31,9 @@ class Program:
     looks_every: int = 1
     """Iterations between two looks at whether all lanes have arrived, which is work for nothing after they have."""
     copies: int = 1
-    """Copies per example, see `trajens.copies`."""
+    """Copies per example, see `trajens.population`."""
     is_tuned: bool = False
-    """Whether moves tune their sizes, see `trajens.sampling.sizes`."""
+    """Whether moves tune their sizes, see `trajens.sampling.tuning`."""
     ahead: int = 1
     """Chunks evaluated at once, of which a decision uses as many as it would have asked for one by one."""
 
@@ -79,9 +78,9 @@ class Control(NamedTuple):
     tilt : float
         Factor of s.
     copies : (N,) or None
-        Number of copies of every example, see `trajens.copies`; None without example weights.
+        Number of copies of every example, see `trajens.population`; None without example weights.
     levels : (chains,) or None
-        The s of chains in place of those of the target, where levels were moved, see `trajens.sampling.ladder`.
+        The s of chains in place of those of the target, where levels were moved, see `trajens.sampling.exchange`.
     """
 
     burn_in: int

@@ -1,318 +1,382 @@
-"""The one sampler: lanes x (propose, take one chunk, decide, apply), compiled as one loop.
-
-Each lane holds one pending proposal and the running moments of its loss differences. An iteration takes one chunk of
-examples for every lane (or evaluates several and counts them one by one); lanes that reach a decision apply it and go
-on to their next proposal, the others keep growing their batch, so no lane waits for another's batch. A proposal that
-changes several models takes one model per iteration.
-
-A proposal is a function of the path and of its epoch's key, and nothing it depends on changes while it is
-pending; so it is drawn again for every iteration instead of being kept, and a state between two calls is no more
-than the path and a few counters. Every random number is a function of (seed, chain, epoch, purpose): the result does
-not depend on how the epochs are divided into calls or the chains over devices.
-"""
+"""Sampler: a target and its settings as pure functions of a state, compiled over a mesh of devices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from trajens.acceptance.base import Evidence, Past, Verdict
-from trajens.acceptance.moments import Moments
-from trajens.acceptance.not_finite import refuse_what_is_not_finite
-from trajens.moves.base import Proposal, Site
-from trajens.randomness import Key, Purpose, fold_in, words
-from trajens.sampling.lanes import Lanes, idle_lanes, lift
-from trajens.sampling.memory import entries_at, remember, view_of
-from trajens.sampling.program import Inputs, Program
-from trajens.sampling.sizes import initial_sizes
-from trajens.sampling.tally import LaneTally, Tally, empty_tally
-from trajens.scan import site_of_lane
+from trajens.acceptance.base import AcceptanceTest
+from trajens.compiling import Compiling
+from trajens.errors import integer
+from trajens.losses import ZeroOne
+from trajens.population import (
+    MAX_SIZE,
+    Population,
+    copies_of,
+    counts_by,
+    even_counts,
+    scores_by_errors,
+    scores_by_losses,
+)
+from trajens.precision import single
+from trajens.randomness import Key, fold_in
+from trajens.records import MAX_EPOCHS
+from trajens.sampling.kernel import State, advance, init, state_like
+from trajens.sampling.lanes import Tally, add_tallies
+from trajens.sampling.measure import (
+    CHUNK,
+    Look,
+    Measurement,
+    directions,
+    examples_per_measurement,
+    losses_of_examples,
+    measure,
+)
+from trajens.sampling.probes import Proposed, Room, Wanted, propose_and_look
+from trajens.sampling.program import Control, Inputs, Program
+from trajens.sampling.settings import Settings
+from trajens.sampling.starts import chain_keys, initial_paths
+from trajens.sampling.swaps import Asked, Decided, decide, look
+from trajens.sampling.tuning import initial_sizes
+from trajens.target import Target
 
-
-class State(NamedTuple):
-    """What a run is continued from; the leading axis is the chain. `sizes` is () unless moves are tuned."""
-
-    key: Key
-    path: jax.Array
-    phase: jax.Array
-    phase_epoch: jax.Array
-    done: jax.Array
-    acceptance: Any
-    sizes: Any = ()
-
-    @property
-    def epoch(self) -> int:
-        """The epoch all chains have reached: so many proposals of each have been decided."""
-        return int(self.phase_epoch[0]) + int(self.done[0].sum())
-
-
-class _Task(NamedTuple):
-    """What each lane does next; fields are (chains, lanes, ...), `members` those of the next chunks of its batch."""
-
-    key: Key
-    site: Site
-    epoch: jax.Array
-    is_active: jax.Array
-    exists: jax.Array
-    proposal: Proposal
-    members: jax.Array
+_EVERYWHERE = PartitionSpec()
 
 
-class _Work(NamedTuple):
-    # Tasks are carried from one iteration to the next instead of being drawn where they are used: XLA would fuse
-    # their random numbers into every consumer and compute them many times.
-    state: State
-    lanes: Lanes
-    task: _Task
-    tally: LaneTally
+class Sampler:
+    """The pure core, for loops of one's own: `init` a state, `advance` it, `measure` its loss.
 
+    ``advance`` leaves the path law of the target invariant once acceptance tests have stopped learning, which is at
+    ``settings.burn_in``. The same state and epochs give the same result, however they are divided into calls.
 
-def init(program: Program, key: Key, path: jax.Array) -> State:
-    """The state of chains (chains, tau, dim) at epoch 0; `key` has one entry per chain."""
-    chains, kinds = path.shape[0], len(program.move.components)
-    zero = jnp.zeros(chains, jnp.int32)
-    one = program.acceptance.init(kinds, program.tau)
-    acceptance = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (chains, *leaf.shape)), one)
-    sizes = initial_sizes(chains, kinds, path.shape[2]) if program.is_tuned else ()
-    return State(key, path, zero, zero, jnp.zeros((chains, program.lanes), jnp.int32), acceptance, sizes)
+    Parameters
+    ----------
+    target : Target
+    settings : Settings, optional
+        Chains, move, acceptance test, scan and devices; ``records``, ``keep_paths`` and files are the business of
+        `trajens.sample`.
 
-
-def state_like(program: Program, chains: int, dim: int) -> State:
-    """The shapes and types of a state, without computing one."""
-    word = jax.ShapeDtypeStruct((chains,), jnp.uint32)
-    path = jax.ShapeDtypeStruct((chains, program.tau, dim), jnp.float32)
-    key: Any = Key(word, word)  # type: ignore[arg-type]
-    like: State = jax.eval_shape(lambda key, path: init(program, key, path), key, path)
-    return like
-
-
-def advance(program: Program, inputs: Inputs, state: State, stop: jax.Array) -> tuple[State, Tally]:
-    """Bring every chain to epoch `stop`: proposals number 0..stop-1 have been decided."""
-    chains = state.path.shape[0]
-    partial = program.chunk if program.span > 1 else None
-    lanes = idle_lanes(chains, program.lanes, partial, program.acceptance.num_stages)
-    # Drawn here the first task is compiled twice. On a GPU, where that takes long, it follows an iteration with nothing
-    # to do; on a CPU that would evaluate losses for nothing, and some take seconds.
-    is_idle = program.looks_every > 1
-    assign = lambda: _assign(program, inputs, state, lanes, stop)  # noqa: E731
-    task = _nothing(jax.eval_shape(assign)) if is_idle else assign()
-    begin = _Work(state, lanes, task, empty_tally(chains, program.lanes)), jnp.asarray(is_idle)
-
-    def some_iterations(now: tuple[_Work, jax.Array]) -> tuple[_Work, jax.Array]:
-        step = lambda work, _: (_iterate(program, inputs, work, stop), None)  # noqa: E731
-        return jax.lax.scan(step, now[0], None, length=program.looks_every)[0], jnp.asarray(False)
-
-    work, _ = jax.lax.while_loop(lambda now: now[1] | jnp.any(now[0].task.is_active), some_iterations, begin)
-    return work.state, work.tally.of_chains()
-
-
-def _nothing(like: _Task) -> _Task:
-    """A task without active lanes, which changes nothing and is followed by the first: drawn in one place only."""
-    idle: _Task = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
-    return idle._replace(exists=jnp.ones_like(idle.exists))
-
-
-def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> _Work:
-    """Take a chunk or several, judge, apply, and go on to the next task."""
-    state, lanes, task, _ = work
-    old, new = _pair(state, task, lanes)
-    losses, is_valid, steps = _evaluate(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
-    lanes, verdict = _look(program, inputs, state, task, lanes, losses, is_valid, new)
-    # Kept apart from what follows, for which a GPU would compute the verdict again and copy what it is computed from.
-    lanes, verdict = jax.lax.optimization_barrier((lanes, verdict))
-    is_decided = task.is_active & verdict.is_decided
-    is_accepted = is_decided & verdict.is_accepted
-
-    changed = task.site.stop - task.site.first
-    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.seen, changed, lanes.losses, steps)
-    path = jax.vmap(_apply)(state.path, task.proposal.models, task.site, is_accepted)
-    may_learn = is_decided & (task.epoch < inputs.learn_until) & jnp.isfinite(lanes.moments.variance)
-    acceptance = _learn(program, inputs, state.acceptance, task, lanes, may_learn)
-    if program.is_tuned:
-        state = state._replace(sizes=state.sizes.plus(task.site.kind, is_decided, is_accepted))
-    state = _next_phase(program, inputs, state, task, is_decided)._replace(path=path, acceptance=acceptance)
-
-    is_cleared = is_decided | ~task.is_active
-    lanes = jax.tree.map(lambda leaf: jnp.where(lift(is_cleared, leaf), jnp.zeros_like(leaf), leaf), lanes)
-    following = _assign(program, inputs, state, lanes, stop)
-    if len(program.move.components) == 1:
-        # The same in every iteration, which a compiler sees only of an array that is handed on.
-        following = following._replace(site=following.site._replace(kind=task.site.kind))
-    return _Work(state, lanes, following, tally)
-
-
-def _pair(state: State, task: _Task, lanes: Lanes) -> tuple[jax.Array, jax.Array]:
-    """The current and the proposed model (chains, lanes, dim) that every lane looks at."""
-    chains, tau, dim = state.path.shape
-    t, new = task.site.first, task.proposal.models[:, :, 0]
-    if lanes.row is not None:
-        t = t + lanes.row
-        new = jnp.take_along_axis(task.proposal.models, lanes.row[..., None, None], axis=2)[:, :, 0]
-    number = jnp.arange(chains)[:, None] * tau + t
-    return state.path.reshape(-1, dim).at[number].get(mode="promise_in_bounds"), new
-
-
-def _assign(program: Program, inputs: Inputs, state: State, lanes: Lanes, stop: jax.Array) -> _Task:
-    """The proposal and the chunk of data that every lane takes next.
-
-    Lane j of a phase with n sites makes proposals number phase_epoch + j, phase_epoch + j + n, ..
+    Examples
+    --------
+    >>> sampler = tj.Sampler(target, tj.Settings(chains=4))  # doctest: +SKIP
+    >>> state = sampler.init()  # doctest: +SKIP
+    >>> state, tally = sampler.advance(state, 1000)  # doctest: +SKIP
     """
-    lane = jnp.arange(program.lanes)
-    phase_key = fold_in(state.key, state.phase_epoch)
-    sites = jax.vmap(
-        jax.vmap(
-            lambda k, phase, j: site_of_lane(program.scan, program.move, k, phase, j, program.tau), (None, None, 0)
-        ),
-        (0, 0, None),
-    )
-    site, exists = sites(phase_key, state.phase, lane)
-    # Lanes without a site must not reach outside the path.
-    site = jax.tree.map(lambda leaf: jnp.where(exists, leaf, 0), site)
-    count = exists.sum(1, dtype=jnp.int32)
-    epoch = state.phase_epoch[:, None] + state.done * count[:, None] + lane
-    is_active = exists & (state.done < program.scan.repeats) & (epoch < stop)
-    key = fold_in(Key(state.key.first[:, None], state.key.second[:, None]), epoch)
 
-    propose = proposer(program, inputs)
-    proposal = jax.vmap(jax.vmap(propose, in_axes=(0, None, 0, None)))(key, state.path, site, state.sizes)
-    positions = _positions(program, lanes)
-    if program.acceptance.takes_all_data:
-        members = program.population.at(positions)
-    else:
-        pair = words(key, Purpose.BATCH, 2)
-        members = program.population.draw(Key(pair[..., 0], pair[..., 1]), positions)
-    return _Task(key, site, epoch, is_active, exists, proposal, members)
+    @single
+    def __init__(self, target: Target, settings: Settings | None = None):
+        self.target = target
+        self.settings = (settings or Settings()).checked(target)
+        chains = self.settings.chains
+        self.program = self.settings.program(target)
+        self._mesh = _mesh(chains, self.settings.devices)
+        by_chain = NamedSharding(self._mesh, PartitionSpec("chains"))
+        everywhere = NamedSharding(self._mesh, PartitionSpec())
+        self._by_chain, self._everywhere = by_chain, everywhere
+        self._directions = jax.device_put(directions(target.problem.dim), everywhere)
+        self.control = first_control(target, self.settings)
+        self._data = _shared(target.problem.data, everywhere)
+        self._law = jax.device_put(target.law, everywhere)
+        self._placed: tuple[Control, Inputs] | None = None
+        self._compiling = Compiling()
+
+    @single
+    def compile_ahead(self, looks: tuple[int, int] | None = None) -> None:
+        """Have programs compiled in threads that will be asked for.
+
+        They are `advance_to`; `measure_at`, where the number of its examples, which is compiled in, is known; and
+        `look_at` for so many proposals and examples.
+        """
+        chains = self.settings.chains
+        like = state_like(self.program, chains, self.target.problem.dim)
+        placed = partial(jax.ShapeDtypeStruct, sharding=self._by_chain)
+        state = jax.tree.map(lambda leaf: placed(leaf.shape, leaf.dtype), like)
+        begin, given = self._compiling.begin, (self.program, self._mesh, self.inputs(), state)
+        begin("advance", _advance, *given, np.int32(0))
+        if looks is not None:
+            nobody: Any = Key(*2 * (np.zeros(chains, np.uint32),))  # type: ignore[arg-type]
+            begin("look", _look_at, *given, *self._looks(nobody, 0, *looks))
+        size, tau = self.program.examples.size, self.program.tau
+        fewest, most = (examples_per_measurement(size, tau, spent) for spent in (0.0, math.inf))
+        if fewest == most:
+            begin("measure", _measure, *given, *self._measuring(0, most))
+
+    def inputs(self, control: Control | None = None) -> Inputs:
+        """The arrays that a program is given for a control; those of the last one stay on the devices."""
+        control = self.control if control is None else control
+        if self._placed is None or self._placed[0] is not control:
+            self._placed = control, self._place_control(control)
+        return self._placed[1]
+
+    @single
+    def _place_control(self, control: Control) -> Inputs:
+        copies = None
+        if control.copies is not None:
+            is_known = self._placed is not None and self._placed[0].copies is control.copies
+            copies = self._placed[1].copies if is_known and self._placed else self._put(copies_of(control.copies))
+        s = (self.levels(control) * np.float32(control.tilt)).astype(np.float32)
+        until = self._put(np.int32(control.burn_in))
+        # Tests of a run without a burn-in adapt throughout.
+        learn_until = until if control.burn_in > 0 else self._put(np.int32(MAX_EPOCHS))
+        return Inputs(self._data, self._law, jax.device_put(s, self._by_chain), learn_until, until, copies)
+
+    def _put(self, array: Any) -> Any:
+        return jax.device_put(array, self._everywhere)
+
+    def s_at(self, epoch: int, control: Control | None = None) -> np.ndarray:
+        """The s of every chain at an epoch, shape (chains,)."""
+        return s_of(self.target, self.control if control is None else control, epoch, self.settings.chains)
+
+    def levels(self, control: Control) -> np.ndarray:
+        """The factor of s of every chain, that all share apart."""
+        return self.target.s_of_chains(self.settings.chains) if control.levels is None else control.levels
+
+    @single
+    def init(self, initial: Any = None) -> State:
+        """The state at epoch 0.
+
+        Parameters
+        ----------
+        initial : array, optional
+            A model (dim,), a path (tau, dim) or paths (chains, tau, dim); default: the problem's own, or a random
+            model, and a walk of steps sigma from it.
+        """
+        key = chain_keys(self.settings.seed, self.settings.chains)
+        state: State = _init(self.program, key, initial_paths(self.target, key, initial))
+        return self.place(state)
+
+    @single
+    def place(self, state: State) -> State:
+        """A state, for instance one that was stored, on the devices."""
+        # Through the host: slicing on the device would compile a program for every array.
+        placed: State = jax.device_put(jax.tree.map(np.asarray, state), self._by_chain)
+        return placed
+
+    def advance(self, state: State, epochs: int, control: Control | None = None) -> tuple[State, Tally]:
+        """Make `epochs` more proposals in every chain: the state after them, and what was counted on the way.
+
+        Parameters
+        ----------
+        state : State
+        epochs : int
+        control : Control, optional
+            Tilt, burn-in and copies of examples; default those that a run begins with.
+        """
+        begin = state.epoch
+        stop = begin + integer("epochs", epochs, 0, "one epoch is one proposal", MAX_EPOCHS - begin)
+        # A chain counts its evaluations in 32 bits: no more in a call than surely fit.
+        most = MAX_EPOCHS // (self.program.population.most * self.program.span)
+        state, tally = self.advance_to(state, min(stop, begin + most), control)
+        for epoch in range(begin + most, stop, most):
+            state, more = self.advance_to(state, min(stop, epoch + most), control)
+            tally = add_tallies(tally, more)
+        return state, tally
+
+    @single
+    def advance_to(self, state: State, epoch: int, control: Control | None = None) -> tuple[State, Tally]:
+        """Bring every chain to an epoch, see `advance`."""
+        self._compiling.finish("advance")
+        state, tally = _advance(self.program, self._mesh, self.inputs(control), state, np.int32(epoch))
+        return state, tally
+
+    def measure(self, state: State, examples: int | None = None) -> Measurement:
+        """The loss of every chain on examples that had no part in a decision, and what else is observed.
+
+        Parameters
+        ----------
+        state : State
+        examples : int, optional
+            How many; default all of few and 4096 of many.
+        """
+        return self.measure_at(state, state.epoch, examples)
+
+    @single
+    def measure_at(self, state: State, epoch: int, examples: int | None = None) -> Measurement:
+        """The same at a known epoch, which says what examples are drawn."""
+        population = self.program.examples
+        if examples is None:
+            examples = examples_per_measurement(population.size, self.program.tau)
+        examples = integer("examples", examples, 1, "leave it out for the usual number", _countable(population))
+        self._compiling.finish("measure")
+        measured = _measure(self.program, self._mesh, self.inputs(), state, *self._measuring(epoch, examples))
+        here: Measurement = jax.tree.map(np.asarray, measured)
+        # JAX sorts dictionaries; records keep the order they were asked for in.
+        return here._replace(observed={name: here.observed[name] for name in self.settings.observe})
+
+    def _measuring(self, epoch: int, examples: int) -> tuple[Look, int, bool, Any]:
+        population, observe = self.program.examples, tuple(self.settings.observe.items())
+        look = Look.of(population, examples, epoch, self._directions)
+        return look, min(CHUNK, examples), examples == population.size, observe
+
+    @single
+    def look_at(
+        self, state: State, epoch: int, proposals: int, examples: int, control: Control | None = None
+    ) -> Proposed:
+        """Proposals as `advance` would make them and their loss differences, for an audit; nothing is changed."""
+        most = _countable(self.program.population)
+        proposals = integer("proposals", proposals, 1, "try 256 in all chains together")
+        examples = integer("examples", examples, 2, "leave it out for the usual number", most)
+        self._compiling.finish("look")
+        wanted = self._looks(state.key, epoch, proposals, examples)
+        found = _look_at(self.program, self._mesh, self.inputs(control), state, *wanted)
+        here: Proposed = jax.tree.map(lambda leaf: np.asarray(leaf)[:, :proposals], found._replace(steps=()))
+        return here._replace(differences=here.differences[..., :examples], steps=np.asarray(found.steps))
+
+    def _looks(self, key: Key, epoch: int, proposals: int, examples: int) -> tuple[Wanted, Room]:
+        room = Room.of(self.program, self.settings.chains // self._mesh.size, proposals, examples)
+        return Wanted.at(key, epoch, proposals, examples, room), room
+
+    @single
+    def losses_of_examples(self, state: State, models: int) -> np.ndarray:
+        """The loss of every example (N,), averaged over `models` models, an even number, from all over the paths."""
+        paths = np.asarray(state.path).reshape(-1, state.path.shape[-1])
+        some = paths[np.linspace(0, len(paths) - 1, models).round().astype(int)]
+        return np.asarray(_losses_of_examples(self.program.loss, self._data, some, self.program.examples.most))
+
+    @single
+    def decide_exchanges(self, test: AcceptanceTest, asked: Asked, epoch: int, control: Control) -> Decided:
+        """What becomes of exchanges of paths that are asked for at an epoch; their keys are those of chains."""
+        found = _decide_exchanges(self.program, test, self._mesh, self.inputs(control), asked, np.int32(epoch))
+        here: Decided = jax.tree.map(np.asarray, found)
+        return here
+
+    @single
+    def look_at_exchanges(
+        self, paths: Any, key: Key, epoch: int, examples: int, control: Control
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Differences of path losses (pairs, examples) of `paths` (pairs, 2, tau, dim), and steps; changes nothing."""
+        told = self._mesh, self.inputs(control)
+        found = _look_at_exchanges(self.program, *told, paths, key, np.int32(epoch), examples)
+        return np.asarray(found[0]), np.asarray(found[1]).sum(0, dtype=np.int64)
+
+    def with_paths(self, state: State, paths: np.ndarray) -> State:
+        """A state with other paths, (chains, tau, dim)."""
+        return state._replace(path=jax.device_put(paths, self._by_chain))
+
+    def with_share(self, state: State, share: float) -> State:
+        """A state whose tuned moves change so large a share of a model."""
+        chains, _, dim = state.path.shape
+        sizes = initial_sizes(chains, len(self.program.move.components), dim, share)
+        return state._replace(sizes=jax.device_put(jax.tree.map(np.asarray, sizes), self._by_chain))
+
+    def with_memory(self, state: State, memory: Any) -> State:
+        """A state with another memory of the acceptance test, (chains, kinds, tau)."""
+        return state._replace(acceptance=jax.device_put(memory, self._by_chain))
 
 
-def proposer(program: Program, inputs: Inputs) -> Callable[..., Proposal]:
-    """From the key of an epoch, a path, a site of it and the tuned sizes of its chain to a proposal."""
-
-    def propose(key: Key, path: jax.Array, site: Site, sizes: Any) -> Proposal:
-        if not program.is_tuned:
-            return program.move.propose(key, path, site, inputs.law)
-        return program.move.propose_sized(key, path, site, inputs.law, sizes.size)
-
-    return propose
+def s_of(target: Target, control: Control, epoch: int, chains: int) -> np.ndarray:
+    """The s of every chain at an epoch, shape (chains,)."""
+    s = target.s_at(epoch, chains)
+    if control.levels is not None:
+        s = s * (control.levels.astype(np.float64) / target.s_of_chains(chains))
+    return np.asarray(s * control.tilt)
 
 
-def _evaluate(
-    program: Program, inputs: Inputs, task: _Task, lanes: Lanes, pair: jax.Array
-) -> tuple[jax.Array, jax.Array | None, jax.Array]:
-    """Losses (chains, lanes, 2, chunks, m) of both models on the next chunks, which count, and the steps of chains."""
-    flat = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
-    losses, steps = inputs.losses(program.loss, flat(pair), flat(task.members), flat(task.is_active))
-    shape, parts = task.members.shape[:2], (program.chunks, program.chunk)
-    is_valid = None
-    if program.population.most % program.chunk:
-        is_valid = (_positions(program, lanes) < program.population.most).reshape(*shape, *parts)
-    of_chains = jnp.where(task.is_active, steps.reshape(shape), 0).sum(1, dtype=jnp.uint32)
-    return losses.reshape(*shape, 2, *parts), is_valid, of_chains
+def first_control(target: Target, settings: Settings) -> Control:
+    """The control that a run begins with: examples whose weights are to be learnt are all alike."""
+    copies = None
+    if settings.scores is not None:
+        is_given = not isinstance(settings.scores, str)
+        copies = counts_by(np.asarray(settings.scores)) if is_given else even_counts(target.problem.population.most)
+    return Control(settings.burn_in, 1.0, copies)
 
 
-def _positions(program: Program, lanes: Lanes) -> jax.Array:
-    return lanes.seen[..., None] + jnp.arange(program.chunks * program.chunk)
+def _countable(population: Population) -> int:
+    """The most examples that can be asked for."""
+    return int(min(population.size, MAX_SIZE))
 
 
-def _look(
-    program: Program,
-    inputs: Inputs,
-    state: State,
-    task: _Task,
-    lanes: Lanes,
-    losses: jax.Array,
-    is_valid: jax.Array | None,
-    new: jax.Array,
-) -> tuple[Lanes, Verdict]:
-    """Count the chunks one after the other, up to the first after which the test decides."""
-    seen = None
-    for j in range(program.chunks):
-        chunk, exists = losses[..., j, :], None if is_valid is None else is_valid[..., j, :]
-        grown, is_last_row = (lanes if seen is None else seen[0]).plus(task.site, chunk, exists)
-        verdict = _judge(program, inputs, state, task, grown)
-        verdict = refuse_what_is_not_finite(verdict, is_last_row, chunk, exists, new)
-        now = grown.after(verdict), verdict
-        if seen is not None:
-            is_over = seen[1].is_decided
-            now = jax.tree.map(lambda a, b, is_over=is_over: jnp.where(lift(is_over, a), a, b), seen, now)
-        seen = now
-    assert seen is not None
-    return seen
+_losses_of_examples = jax.jit(losses_of_examples, static_argnums=(0, 3))
 
 
-def _judge(program: Program, inputs: Inputs, state: State, task: _Task, lanes: Lanes) -> Verdict:
-    """Ask the acceptance test."""
-    test = program.acceptance
-
-    def one(evidence: Evidence, entry: Any, words: jax.Array) -> Verdict:
-        return test.answer(entry, evidence, words)
-
-    entries = entries_at(view_of(test, state.acceptance, len(state.path)), task.site)
-    random_words = words(task.key, Purpose.TEST, test.num_words)
-    verdict: Verdict = _per_evidence(program, inputs, task, lanes, one)(entries, random_words)
-    return verdict
+_init = jax.jit(init, static_argnums=0)
 
 
-def _per_evidence(
-    program: Program, inputs: Inputs, task: _Task, lanes: Lanes, function: Callable[..., Any]
-) -> Callable[..., Any]:
-    """A function of `Evidence` and more for every lane, given the evidence of its pending proposal."""
-    population = program.population
-    s = jnp.broadcast_to(inputs.s[:, None], task.epoch.shape)
-    if program.schedule is not None:
-        s = s * _per_lane(program.schedule)(task.epoch)
-
-    def one(
-        moments: Moments,
-        s: jax.Array,
-        log_ratio: jax.Array,
-        past: Past | None,
-        stage: jax.Array,
-        *more: Any,
-    ) -> Any:
-        return function(Evidence(moments, s, log_ratio, population.size, past, stage, population.limit), *more)
-
-    own = lanes.moments, s, task.proposal.log_ratio, lanes.past, lanes.stage
-    return lambda *more: _per_lane(one)(*own, *more)
+@partial(jax.jit, static_argnums=(0, 1))
+def _advance(program: Program, mesh: Mesh, inputs: Inputs, state: State, stop: jax.Array) -> tuple[State, Tally]:
+    return _each_device(mesh, partial(advance, program))(inputs, state, stop)
 
 
-def _apply(path: jax.Array, models: jax.Array, site: Site, is_accepted: jax.Array) -> jax.Array:
-    """Write the accepted spans of one chain; no two lanes share a model."""
-    t = jnp.arange(path.shape[0])
-    covers = is_accepted[:, None] & (site.first[:, None] <= t) & (t < site.stop[:, None])
-    owner = jnp.argmax(covers, axis=0)
-    row = jnp.clip(t - site.first[owner], 0, models.shape[1] - 1)
-    return jnp.where(covers.any(0)[:, None], models[owner, row], path)
+@partial(jax.jit, static_argnums=(0, 1, 5, 6, 7))
+def _measure(
+    program: Program, mesh: Mesh, inputs: Inputs, state: State, look: Look, chunk: int, is_all: bool, observe: Any
+) -> Measurement:
+    measuring = partial(measure, program, chunk=chunk, is_all=is_all, observe=observe)
+    return _each_device(mesh, measuring)(inputs, state, look)
 
 
-def _learn(program: Program, inputs: Inputs, acceptance: Any, task: _Task, lanes: Lanes, may_learn: jax.Array) -> Any:
-    """What the test remembers after the decisions of this iteration."""
-    if not jax.tree.leaves(acceptance):
-        return acceptance
-    learn = _per_evidence(
-        program, inputs, task, lanes, lambda evidence, entry: program.acceptance.learn(entry, evidence)
-    )
-    entries = entries_at(acceptance, task.site)
-    return remember(acceptance, task.site, entries, learn(entries), may_learn)
+@partial(jax.jit, static_argnums=(0, 1, 5))
+def _look_at(program: Program, mesh: Mesh, inputs: Inputs, state: State, wanted: Wanted, room: Room) -> Proposed:
+    given: Any = Wanted(_EVERYWHERE, PartitionSpec("chains"), _EVERYWHERE, _EVERYWHERE)  # type: ignore[arg-type]
+    return _each_device(mesh, partial(propose_and_look, program, room=room), given)(inputs, state, wanted)
 
 
-def _next_phase(program: Program, inputs: Inputs, state: State, task: _Task, is_decided: jax.Array) -> State:
-    """Count the decided proposals; a chain whose lanes are all through goes on to its next phase."""
-    done = state.done + is_decided
-    is_over = (done >= program.scan.repeats).all(1, where=task.exists)
-    epochs = task.exists.sum(1, dtype=jnp.int32) * program.scan.repeats
-    if program.is_tuned:
-        # Only here is no proposal pending, which a change of its size would change.
-        may_tune = is_over & (state.phase_epoch + epochs <= inputs.tune_until)
-        state = state._replace(sizes=state.sizes.tuned(may_tune, state.path.shape[2]))
-    return state._replace(
-        phase=state.phase + is_over,
-        phase_epoch=state.phase_epoch + jnp.where(is_over, epochs, 0),
-        done=jnp.where(is_over[:, None], 0, done),
-    )
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _decide_exchanges(
+    program: Program, test: AcceptanceTest, mesh: Mesh, inputs: Inputs, asked: Asked, epoch: jax.Array
+) -> Decided:
+    asked = asked._replace(key=fold_in(asked.key, jnp.broadcast_to(epoch, asked.s.shape)))
+    return _on_every_device(mesh, partial(decide, program, test))(inputs, asked)
 
 
-def _per_lane(function: Callable[..., Any]) -> Callable[..., Any]:
-    return jax.vmap(jax.vmap(function))
+@partial(jax.jit, static_argnums=(0, 1, 6))
+def _look_at_exchanges(
+    program: Program, mesh: Mesh, inputs: Inputs, paths: jax.Array, key: Key, epoch: jax.Array, examples: int
+) -> tuple[jax.Array, jax.Array]:
+    own = fold_in(fold_in(key, jnp.broadcast_to(epoch, (len(paths),))), jnp.arange(len(paths)))
+    found: tuple[jax.Array, jax.Array] = _on_every_device(mesh, partial(look, program, examples))(inputs, paths, own)
+    return found
+
+
+def _on_every_device(mesh: Mesh, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run `function` for all chains on every device, so that nothing depends on how many there are."""
+    everywhere = PartitionSpec()
+    return jax.shard_map(function, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False)
+
+
+def _each_device(mesh: Mesh, function: Callable[..., Any], told: Any = _EVERYWHERE) -> Callable[..., Any]:
+    """Run `function` on every device for its own chains, and with what it is `told`; none waits for another."""
+    chains, everywhere = PartitionSpec("chains"), _EVERYWHERE
+    inputs = Inputs(everywhere, everywhere, chains, *3 * (everywhere,))  # type: ignore[arg-type]
+    return jax.shard_map(function, mesh=mesh, in_specs=(inputs, chains, told), out_specs=chains, check_vma=False)
+
+
+def _shared(data: Any, everywhere: NamedSharding) -> Any:
+    """The data on every device; those of a CPU have one memory, and share what is there."""
+    devices: Any = everywhere.device_set
+    if all(device.platform == "cpu" for device in devices):
+        # From an array of JAX, every device but its own would get a copy.
+        data = jax.tree.map(np.asarray, data)
+    return jax.device_put(data, everywhere, may_alias=True)
+
+
+def _mesh(chains: int, devices: Sequence[jax.Device]) -> Mesh:
+    """As many devices as divide the chains evenly."""
+    count = max(n for n in range(1, len(devices) + 1) if chains % n == 0)
+    return Mesh(np.array(devices[:count]), ("chains",))
+
+
+_SHARE, _MOST = 0.02, 16
+"""Of the data that scores may take, and models they are averaged over at most."""
+
+
+def reweight(sampler: Sampler, state: State, control: Control, used: float) -> tuple[Control, int]:
+    """Learn copies of examples from their losses now; return the evaluations per chain that it took, 0 if too many.
+
+    `used` is what was evaluated per chain so far. Each look at all examples takes no more than a fiftieth of it.
+    """
+    chains, size = sampler.settings.chains, sampler.program.examples.most
+    models = 2 * min(int(_SHARE * used * chains / (2 * size)), _MOST // 2)
+    if models == 0:
+        return control, 0
+    losses = sampler.losses_of_examples(state, models)
+    is_counting = isinstance(sampler.target.problem.loss, ZeroOne)
+    scores = scores_by_errors(losses, models) if is_counting else scores_by_losses(losses)
+    return control._replace(copies=counts_by(scores)), -(-models * size // chains)

@@ -13,15 +13,13 @@ import numpy as np
 
 from trajens.acceptance import AcceptanceTest, Penalty
 from trajens.columns import NAMES
-from trajens.copies import COPIES, counts_by
 from trajens.errors import InputError, choice, first_line, integer, require
 from trajens.moves import Proposer, SingleSite
-from trajens.population import Population
+from trajens.moves.scan import Scan, check_places, scan_named
+from trajens.population import COPIES, MAX_SIZE, Population, counts_by
 from trajens.precision import single
-from trajens.sampling.ladder import Exchange, Ladder, exchange_of
+from trajens.sampling.exchange import Exchange, Ladder, exchange_of
 from trajens.sampling.program import Program
-from trajens.scan import Scan, check_places, scan_named
-from trajens.subsample import MAX_SIZE
 from trajens.target import Target
 
 BY_LOSSES = "losses"
@@ -82,13 +80,13 @@ class Settings:
         Records of one's own: ``{"name": function}`` adds a column with the number ``function(path)`` of every chain's
         path (tau, dim).
     scores : "losses" or array (N,), optional
-        How often examples are drawn for a decision, up to a factor; see `trajens.copies`. "losses" learns them in
+        How often examples are drawn for a decision, up to a factor; see `trajens.population`. "losses" learns them in
         burn-in; default all alike. Losses that are recorded stay those of the data.
     exchange : Exchange, int or True, optional
-        Exchange paths between chains at neighbouring s, see `trajens.sampling.ladder`; a number is that of epochs
+        Exchange paths between chains at neighbouring s, see `trajens.sampling.exchange`; a number is that of epochs
         from one exchange to the next. Default none.
     tune : bool
-        Let moves whose fraction and refresh were not fixed tune them in burn-in, see `trajens.sampling.sizes`.
+        Let moves whose fraction and refresh were not fixed tune them in burn-in, see `trajens.sampling.tuning`.
     """
 
     chains: int = 4

@@ -16,9 +16,8 @@ import jax.numpy as jnp
 
 from trajens.acceptance.base import AcceptanceTest, Evidence
 from trajens.randomness import Key, Purpose, words
-from trajens.sampling.lanes import Lanes, idle_lanes, lift
+from trajens.sampling.lanes import Lanes, added, idle_lanes, lift
 from trajens.sampling.program import Inputs, Program
-from trajens.sampling.tally import added
 
 CHUNK = 256
 """Examples that are looked at together."""

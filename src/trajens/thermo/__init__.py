@@ -6,14 +6,11 @@
 independent chains.
 """
 
-from trajens.thermo.correlation import CorrelationTimes, correlation_times
-from trajens.thermo.curve import Curve, curve
+from trajens.thermo.fluctuations import CorrelationTimes, Curve, correlation_times, curve
 from trajens.thermo.free_energy import LogZ, log_z
-from trajens.thermo.observed import Observed
-from trajens.thermo.observing import observe
+from trajens.thermo.observation import Observed, observe
 from trajens.thermo.overlap import Overlap, overlap
-from trajens.thermo.rate_function import RateFunction, rate_function
-from trajens.thermo.reweighting import Reweighted, reweight
+from trajens.thermo.reweighting import RateFunction, Reweighted, rate_function, reweight
 
 __all__ = [
     "CorrelationTimes",

@@ -24,7 +24,7 @@ from trajens.exact import ExactPaths
 from trajens.precision import numbers
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
-from trajens.thermo.kept import kept_paths
+from trajens.thermo.observation import kept_paths
 
 
 @dataclass(frozen=True)

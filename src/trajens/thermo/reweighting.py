@@ -1,6 +1,16 @@
-"""Averages at an s that was not sampled, from draws at those that were; see `trajens.thermo.mbar`.
+"""Reweighting: averages at an s that was not sampled, and the rate function of the loss.
 
-<A>_s = sum_n w_n A_n,   effective sample size = 1 / sum_n w_n^2
+*Averages.* From draws at the s that were sampled, with the weights of `trajens.thermo.free_energy`,
+
+    <A>_s = sum_n w_n A_n,   effective sample size = 1 / sum_n w_n^2.
+
+*Rate function.* The rate function of the loss: how unlikely it is, at one s, that a path has the loss that is usual at
+another.
+
+    I(L) = max_s' [-(s' - s_0) L - ln Z(s') + ln Z(s_0)],   P(L) ~ exp(-I(L)) at s_0
+
+to leading order in long paths and many parameters. At L = <L>_s the maximum is at s' = s, which gives the curve
+parametrically; it is convex by construction, also where ln P(L) is not, and 0 at its minimum at s_0.
 """
 
 from __future__ import annotations
@@ -12,10 +22,10 @@ import numpy as np
 
 from trajens.errors import require
 from trajens.precision import numbers
-from trajens.thermo.curve import variance_of
-from trajens.thermo.free_energy import Mbar
-from trajens.thermo.jackknife import Sample, estimate, sample_of
-from trajens.thermo.observed import Observed
+from trajens.thermo.estimate import Sample, estimate, sample_of
+from trajens.thermo.fluctuations import variance_of
+from trajens.thermo.free_energy import Mbar, log_z_by
+from trajens.thermo.observation import Observed
 
 LEAST = 50.0
 """Draws that an average must be worth."""
@@ -104,3 +114,54 @@ def _require_near(sample: Sample, s: float, worth: float) -> None:
         f"s must be one that draws are worth {LEAST:g} at least at, got {s:g}, where they are worth {worth:.0f}; "
         "sample more, or nearer to it.",
     )
+
+
+@dataclass(frozen=True)
+class RateFunction:
+    """Along s: the mean loss per model, and the rate there.
+
+    Attributes
+    ----------
+    s : (levels,)
+    loss, loss_stderr : (levels,)
+        ``<L> / tau``.
+    rate, rate_stderr : (levels,)
+        I in nats per path; 0 at the reference.
+    reference : float
+        s_0.
+    """
+
+    s: np.ndarray
+    loss: np.ndarray
+    loss_stderr: np.ndarray
+    rate: np.ndarray
+    rate_stderr: np.ndarray
+    reference: float
+
+
+def rate_function(observed: Observed, reference: float | None = None, method: str = "mbar") -> RateFunction:
+    """The rate function of the path loss at the s `reference`, the smallest unless another one is given.
+
+    Parameters
+    ----------
+    observed : Observed
+    reference : float, optional
+        One of the s that were sampled.
+    method : "mbar" or "integration"
+        See `log_z`.
+
+    Returns
+    -------
+    RateFunction
+    """
+    s = observed.levels
+    zero = s[0] if reference is None else reference
+    require(zero in s, f"reference must be one of the s that were sampled, {s}, got {reference!r}; take one of them.")
+    at, log_z = int(np.searchsorted(s, zero)), log_z_by(observed, method)
+
+    def both(sample: Sample) -> np.ndarray:
+        mean, free = np.array([loss.mean() for loss in sample.loss]), log_z(sample)
+        return np.stack([mean / observed.tau, (s[at] - s) * mean - (free - free[at])])
+
+    value, stderr = estimate(observed, both)
+    return RateFunction(s, value[0], stderr[0], value[1], stderr[1], float(s[at]))

@@ -1,0 +1,97 @@
+"""The commands: a table of what they are called and say of themselves, and how one is loaded when it is called."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from trajens.errors import InputError, first_line
+from trajens.loading import leave_on_interrupt
+from trajens.version import __version__
+
+COMMANDS = {
+    "train": ("train:train", "Train an ensemble and report its loss."),
+    "resume": ("train:resume", "Go on with a run, bit for bit as if it had never been interrupted."),
+    "evaluate": (
+        "evaluate:evaluate",
+        "Accuracy or error, likelihood, calibration and uncertainty of an ensemble on labelled data.",
+    ),
+    "audit": (
+        "audit:audit",
+        "Measure the error of s that small batches leave: the run samples the law of s (1 + error).",
+    ),
+    "predict": (
+        "predict:predict",
+        "Labels and probabilities of an ensemble, or mean and spread of a regression, one line per input, as CSV.",
+    ),
+    "export": (
+        "predict:export",
+        "Write the ensemble of a run, or of several, into one file, which knows its model and how its data are read.",
+    ),
+    "picture": (
+        "evaluate:picture",
+        "Draw a run: loss, acceptance and batch, accuracy against members, and what the members disagree on.",
+    ),
+    "report": (
+        "report:report",
+        "Write one HTML page about a run: verdict, settings, curves, calibration, examples in doubt.",
+    ),
+    "sweep": ("sweep:sweeps", "Many runs: trajens sweep PLAN --out DIR, and a look at them."),
+    "info": ("info:info", "Versions, devices, the loss kernel in use, and where compiled programs are kept."),
+}
+"""Name -> module of this package and function or application in it, and the first line of its help."""
+_OURS = "trajens.app.cli"
+_GROUP = "trajens.commands"
+"""Entry points by which other distributions bring commands."""
+
+
+class Later(TyperCommand):
+    """A command that is known by name and first line, and loaded when it is called or asked for its own help."""
+
+    def __init__(self, name: str, line: str, entry: EntryPoint):
+        super().__init__(name, help=line)
+        self._entry = entry
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        """The context of what was loaded, which knows its options and is then invoked."""
+        return self.loaded.make_context(*args, **more)
+
+    @cached_property
+    def loaded(self) -> Any:
+        """What Typer makes of the function or application; one of another distribution may not fit."""
+        try:
+            with leave_on_interrupt():
+                found = self._entry.load()
+        except (ImportError, AttributeError) as error:
+            if self._entry.module.startswith(f"{_OURS}."):
+                raise
+            raise InputError(_misfit(self._entry, error)) from None
+        alone = typer.Typer()
+        if isinstance(found, typer.Typer):
+            alone.add_typer(found, name=self.name)
+        else:
+            alone.command(self.name)(found)
+        return typer.main.get_group(alone).commands[str(self.name)]
+
+
+def known_commands() -> dict[str, Any]:
+    """All commands by their names, none of them loaded; those of others say what their distribution says of itself."""
+    own = {
+        name: Later(name, line, EntryPoint(name, f"{_OURS}.{where}", "")) for name, (where, line) in COMMANDS.items()
+    }
+    return own | {
+        entry.name: Later(entry.name, entry.dist.metadata["Summary"] if entry.dist else "", entry)
+        for entry in entry_points(group=_GROUP)
+    }
+
+
+def _misfit(entry: EntryPoint, error: Exception) -> str:
+    whose = entry.dist.name if entry.dist else entry.module.split(".")[0]
+    return (
+        f"{entry.name} must be of a version of {whose} that fits trajens {__version__}, got {first_line(error)}; "
+        f"install {whose} again."
+    )

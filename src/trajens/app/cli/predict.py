@@ -1,0 +1,123 @@
+"""``trajens predict`` and ``export``: answers to inputs without labels, and ensembles as one file to take along."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from trajens.app.cli.environment import use_all_cores
+from trajens.app.cli.evaluate import CHAIN, SOURCES
+from trajens.app.evaluation import inputs, trained
+from trajens.datasets import Label, tables
+from trajens.datasets.arrays import images_in
+from trajens.datasets.reading import is_table
+from trajens.ensemble import Ensemble, vote
+from trajens.errors import require
+from trajens.files import storage_errors, write_with_folder
+
+
+def predict(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="DIR|FILE", help="Directory of a run, or a file of trajens export.", show_default=False),
+    ],
+    inputs_file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A .csv with the columns of the run, .npz with an array x, IDX, or a folder of images.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write.")] = Path("predictions.csv"),
+    chain: CHAIN = "0",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Labels and probabilities of an ensemble, or mean and spread of a regression, one line per input, as CSV.
+
+    The columns of a table are written again, with the answers beside them.
+    """
+    with storage_errors(out):
+        is_new = not out.exists()
+    require(overwrite or is_new, f"out must be a new file, got '{out}'; add --overwrite to replace it.")
+    require(
+        os.path.realpath(out) != os.path.realpath(inputs_file),
+        f"out must not be the file of the inputs, got '{out}'; choose another.",
+    )
+    use_all_cores()
+    ensemble = trained(source, chain)
+    x = inputs(ensemble, inputs_file)
+    label = Label() if ensemble.reading is None else ensemble.reading.label
+    given = _given(inputs_file, len(x))
+    names, answers = _classified(ensemble, x, label) if ensemble.is_classifier else _fitted(ensemble, x)
+    write_table(out, _beside(given, names, answers))
+    typer.echo(f"wrote {len(x):,} predictions to {out}")
+
+
+def write_table(out: Path, rows: Iterable[list[Any]]) -> None:
+    """Write rows as CSV, whole or not at all, into a folder that is made if need be."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_with_folder(out, text.getvalue().encode())
+
+
+def _given(file: Path, size: int) -> Iterator[list[Any]]:
+    """What stands before the answers: the names and rows of a table, those of images, or the numbers of inputs."""
+    if is_table(file):
+        yield from (cells for _, cells in tables.rows(file))
+    elif file.is_dir():
+        yield ["file"]
+        yield from ([image.relative_to(file).as_posix()] for image in images_in(file))
+    else:
+        yield ["index"]
+        yield from ([i] for i in range(size))
+
+
+def _beside(given: Iterator[list[Any]], names: list[str], answers: Iterator[list[Any]]) -> Iterator[list[Any]]:
+    before = next(given)
+    yield [*before, *(f"predicted_{name}" if name in before else name for name in names)]
+    yield from ([*row, *answer] for row, answer in zip(given, answers, strict=True))
+
+
+def _classified(ensemble: Ensemble, x: np.ndarray, label: Label) -> tuple[list[str], Iterator[list[Any]]]:
+    """Vote, share of the models that agree with it, class of the largest mean probability, and these."""
+    outputs = ensemble.model.outputs
+    classes: list[Any] = [*(label.classes or ()), *range(len(label.classes or ()), outputs)]
+
+    def answers() -> Iterator[list[Any]]:
+        for _, probabilities in ensemble.parts(x, progress=True):
+            mean, votes = probabilities.mean(0), vote(probabilities)
+            agreement = (probabilities.argmax(-1) == votes).mean(0)
+            for row, chosen, share in zip(mean, votes, agreement, strict=True):
+                numbers = (f"{p:.6g}" for p in row)
+                yield [classes[chosen], f"{share:.4g}", classes[row.argmax()], *numbers]
+
+    return ["vote", "agreement", "mean", *(f"p_{c}" if isinstance(c, str) else f"p{c}" for c in classes)], answers()
+
+
+def _fitted(ensemble: Ensemble, x: np.ndarray) -> tuple[list[str], Iterator[list[Any]]]:
+    """Mean and spread of the models, in the units of the training data."""
+    mean, spread = ensemble.predict(x, return_std=True, progress=True)
+    return ["mean", "spread"], ([f"{m:.9g}", f"{s:.6g}"] for m, s in zip(mean, spread, strict=True))
+
+
+def export(
+    sources: SOURCES,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")] = Path("ensemble.npz"),
+    chain: CHAIN = "0",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write the ensemble of a run, or of several, into one file, which knows its model and how its data are read.
+
+    ``trajens evaluate``, ``trajens predict`` and ``tj.Ensemble.load`` take it in place of the directory.
+    """
+    ensemble = Ensemble.join(trained(source, chain) for source in sources)
+    ensemble.save(out, overwrite)
+    typer.echo(f"wrote {len(ensemble.path)} models to {out} ({out.stat().st_size / 1e6:.2g} MB)")

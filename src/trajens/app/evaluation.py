@@ -1,0 +1,127 @@
+"""Evaluation of runs and of saved ensembles: on data with labels, in the units of these, or over fresh episodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trajens.app.experiment import Experiment
+from trajens.app.sources import EpisodesData
+from trajens.datasets import Labelled, Reading, load, load_inputs
+from trajens.ensemble import Ensemble, chosen_chains
+from trajens.errors import InputError, require
+from trajens.rl.catalogue import is_environment
+from trajens.rl.evaluation import EPISODES, Score, scores
+from trajens.rl.problem import Episodes, episodes_of
+from trajens.run.stored import StoredRun
+
+
+class Tried(NamedTuple):
+    """An ensemble, the data it is tried on and what they are called; `is_fresh` where it was not trained on them."""
+
+    ensemble: Ensemble
+    labelled: Labelled
+    name: str
+    is_fresh: bool
+
+
+def trained(source: str | Path | StoredRun, chain: int | str = 0) -> Ensemble:
+    """The ensemble of a run, of one chain or all, or of a file; it knows how its data are read, and their units."""
+    if not isinstance(source, StoredRun) and Path(source).is_file():
+        require(str(chain) in ("0", "all"), f"chain must be left out with a file, got {chain!r} and '{source}'.")
+        return Ensemble.load(source)
+    stored = source if isinstance(source, StoredRun) else StoredRun(source)
+    if is_environment(str((stored.config or {}).get("problem"))):
+        # What a policy says is of observations on a scale of its own: it is no classifier of a user's inputs.
+        Experiment.load(stored).labelled_data  # noqa: B018
+    ensemble, reading = Ensemble.load(stored, chain), _reading(stored)
+    label = None if reading is None or ensemble.is_classifier else reading.label
+    units = ensemble.units if label is None else (label.mean, label.std)
+    return Ensemble(ensemble.model, ensemble.path, reading, units)
+
+
+def tried(source: str | Path | StoredRun, data: Path | None = None, chain: int | str = 0) -> Tried:
+    """An ensemble on data of a file, on the test set of its run, or on its training data."""
+    ensemble = trained(source, chain)
+    if data is not None:
+        return Tried(ensemble, labelled(ensemble, data), data.name, True)
+    stored = source if isinstance(source, StoredRun) else StoredRun(source)
+    require(
+        not stored.path.is_file(),
+        f"data must be given for an ensemble in a file, got none for '{stored.path}'; add --data.",
+    )
+    experiment = Experiment.load(stored)
+    if experiment.test_data is not None:
+        return Tried(ensemble, _in_units(ensemble, experiment.test_data), "the test set", True)
+    return Tried(ensemble, _in_units(ensemble, Labelled(*experiment.data)), "the training data", False)
+
+
+def labelled(ensemble: Ensemble, file: Path) -> Labelled:
+    """Inputs and labels of a file, for an ensemble."""
+    if ensemble.reading is None:
+        # Of a run made in Python, or of a version before: how its data were read is not known.
+        return load(file, num_classes=ensemble.model.outputs if ensemble.is_classifier else None)
+    return _in_units(ensemble, ensemble.reading.labelled(file))
+
+
+def inputs(ensemble: Ensemble, file: Path) -> np.ndarray:
+    """Inputs of a file, for an ensemble."""
+    return load_inputs(file) if ensemble.reading is None else ensemble.reading.inputs(file)
+
+
+def _reading(stored: StoredRun) -> Reading | None:
+    config = stored.config or {}
+    is_known = "reading" in config or config.get("problem") == "mnist"
+    return Experiment.load(stored).reading if is_known else None
+
+
+def _in_units(ensemble: Ensemble, data: Labelled) -> Labelled:
+    if ensemble.is_classifier or ensemble.reading is None:
+        return data
+    return Labelled(data.x, ensemble.reading.label.undone(data.y))
+
+
+WORDS = {
+    "single": "single models, mean",
+    "best": "the best of them in these episodes, too good by chance",
+    "vote": "all models, by vote",
+    "mean": "all models, by mean",
+}
+"""What scores are of."""
+
+
+class Acting(NamedTuple):
+    """The models of a run (tau, dim), of one chain or of all, and the loss that says where and how they act."""
+
+    path: np.ndarray
+    episodes: Episodes
+
+    def scores(self, episodes: int = EPISODES, seed: int = 0) -> dict[str, Score]:
+        """Returns over fresh episodes, see `trajens.rl.scores`."""
+        return scores(self.episodes.environment, self.episodes.policy, self.path, episodes, seed)
+
+
+def is_on_episodes(source: str | Path | StoredRun) -> bool:
+    """Whether this is a run on episodes."""
+    stored = source if isinstance(source, StoredRun) else StoredRun(source)
+    return stored.path.is_dir() and is_environment(str((stored.config or {}).get("problem")))
+
+
+def acting(source: str | Path | StoredRun, chain: int | str = 0) -> Acting:
+    """The policies of a run, of one chain or all."""
+    stored = source if isinstance(source, StoredRun) else StoredRun(source)
+    found = Experiment.load(stored).source
+    if not isinstance(found, EpisodesData):
+        raise InputError(f"the run must be one on episodes, got '{stored.path}'; train CartPole-v1 for instance.")
+    paths = stored.paths
+    return Acting(np.concatenate(paths[chosen_chains(chain, len(paths))]), episodes_of(found.problem))
+
+
+def curve(episodes: Episodes, records: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Steps of the environment that decisions and exchanges took, (chains, records), return per model, its error."""
+    low, high = episodes.returns
+    error: Any = records["loss_error"] * (high - low)
+    steps = records["steps_used"] + records.get("steps_exchanged", 0)
+    return steps, episodes.return_of(records["loss"]), error

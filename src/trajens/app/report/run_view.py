@@ -1,0 +1,206 @@
+"""View of a run at one moment, with its ensemble tried once on labelled data: all that the page says of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trajens.app.evaluation import is_on_episodes, tried
+from trajens.app.report.returns import Returned, returned
+from trajens.app.report.scales import some
+from trajens.datasets import Reading
+from trajens.ensemble import CHUNK, RegressionScores, Scores, chosen_chains
+from trajens.ensemble.uncertainty import Said
+from trajens.errors import InputError, require
+from trajens.records import has_summary
+from trajens.run.advice import Finding, RunFacts, findings
+from trajens.run.stored import StoredRun
+
+INPUTS = 10_000
+"""That are looked at, at most."""
+_EVALUATIONS, _FEWEST = 1_000_000, 200
+"""Of models on inputs, about; a long path is tried on fewer inputs, though not on fewer than this."""
+_NUMBERS = 10_000_000
+"""That are held at a time."""
+_MEMBERS = 64
+"""That are compared with each other, at most."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What an ensemble says of labelled data.
+
+    Attributes
+    ----------
+    name : str
+        What the data are called.
+    is_fresh : bool
+        Whether it was not trained on them.
+    size : int
+        How many there are; `x` and `y` are those that were looked at.
+    models, tau : int
+        In the ensemble, and in the path of one chain.
+    scores : dict
+        As those of `Ensemble.evaluate`.
+    said : Said or None
+        Of classifiers.
+    mean, spread : (n,)
+        Of the outputs of regressors.
+    members : (m,)
+        Numbers of the models that are compared, and how alike these are, `similarity` (m, m).
+    classes : tuple
+        Names of classes.
+    reading : Reading or None
+        How the data were read, where that is known.
+    """
+
+    name: str
+    is_fresh: bool
+    size: int
+    models: int
+    tau: int
+    x: np.ndarray
+    y: np.ndarray
+    scores: dict[str, Any]
+    said: Said | None
+    mean: np.ndarray
+    spread: np.ndarray
+    members: np.ndarray
+    similarity: np.ndarray
+    classes: tuple[Any, ...]
+    reading: Reading | None
+
+    @property
+    def where(self) -> str:
+        """On what, in words."""
+        count = (
+            f"{len(self.y):,}" if len(self.y) == self.size else f"an even choice of {len(self.y):,} of {self.size:,}"
+        )
+        return f"{count} examples of {self.name}"
+
+
+def trial_of(stored: StoredRun, data: Path | None = None, chain: int | str = 0) -> Trial:
+    """The ensemble of a run on a file, on its test set or on its training data; refused where it has no network."""
+    ensemble, labelled, name, is_fresh = tried(stored, data, chain)
+    size, models = len(labelled.y), len(ensemble.path)
+    kept = some(size, min(INPUTS, max(_EVALUATIONS // models, _FEWEST)))
+    x, y = np.asarray(labelled.x)[kept], np.asarray(labelled.y)[kept]
+    outputs = ensemble.model.outputs
+    found: Scores | RegressionScores
+    found = Scores(models, outputs) if ensemble.is_classifier else RegressionScores(models)
+    y = found.labels(y, len(x))
+    members, chosen = some(models, _MEMBERS), []
+    for place, part in ensemble.parts(x, max(1, min(CHUNK, _NUMBERS // (models * outputs)))):
+        found.add(part, y[place])
+        chosen.append(part[members].argmax(-1) if ensemble.is_classifier else part[members])
+    answers, is_classes = np.concatenate(chosen, axis=1), isinstance(found, Scores)
+    names = None if ensemble.reading is None else ensemble.reading.label.classes
+    return Trial(
+        name,
+        is_fresh,
+        size,
+        models,
+        stored.paths.shape[1],
+        x,
+        y,
+        found.result(),
+        found.said if isinstance(found, Scores) else None,
+        np.zeros(0) if isinstance(found, Scores) else found.mean,
+        np.zeros(0) if isinstance(found, Scores) else found.spread,
+        members,
+        _agreement(answers) if is_classes else _correlation(answers),
+        names or tuple(range(outputs)),
+        ensemble.reading,
+    )
+
+
+def _agreement(answers: np.ndarray) -> np.ndarray:
+    """Share of inputs on which two models choose the same class, of all pairs."""
+    return np.array([(answers == one).mean(1) for one in answers])
+
+
+def _correlation(answers: np.ndarray) -> np.ndarray:
+    """Of what two models say; NaN of one that says the same of all inputs."""
+    centred = answers - answers.mean(1, keepdims=True)
+    size = np.sqrt((centred**2).sum(1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(centred @ centred.T / np.outer(size, size))
+
+
+_TRIES, _PAUSE = 3, 0.2
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A run at one moment.
+
+    Attributes
+    ----------
+    name : str
+        What it is called on the page.
+    stored : StoredRun
+    facts : RunFacts
+    findings : list of Finding
+    summary : dict or None
+        Averages after burn-in, where there are some.
+    trial : Trial or None
+        Its ensemble on labelled data; None where it cannot be tried, and `why`.
+    returned : Returned or None
+        Its policies in fresh episodes, of a run on episodes.
+    """
+
+    name: str
+    stored: StoredRun
+    facts: RunFacts
+    findings: list[Finding]
+    summary: dict[str, Any] | None
+    trial: Trial | None
+    why: str
+    returned: Returned | None = None
+
+
+def seen(path: Path, data: Path | None = None, chain: int | str = 0) -> Seen:
+    """The run in a directory, which may go on meanwhile.
+
+    Parameters
+    ----------
+    path : Path
+    data : Path, optional
+        Labelled data to try it on; these must be readable. Default its test set, or what it was trained on, if that is
+        to be had.
+    chain : int or str
+        Whose path is tried, from 0, or "all".
+    """
+    stored, facts = _read(path)
+    chosen_chains(chain, stored.chains)
+    summary = stored.summary() if has_summary(facts.records, facts.burn_in) else None
+    found, why = None, ""
+    if is_on_episodes(stored):
+        require(data is None, f"data must be left out with a run on episodes, got '{data}'; leave it out.")
+        name = path.resolve().name
+        return Seen(name, stored, facts, findings(facts, path), summary, None, "", returned(stored, chain))
+    try:
+        found = trial_of(stored, data, chain)
+    except InputError as error:
+        if data is not None:
+            raise
+        why = f"The ensemble was not tried on data: {error}"
+    return Seen(path.resolve().name, stored, facts, findings(facts, path), summary, found, why)
+
+
+def _read(path: Path) -> tuple[StoredRun, RunFacts]:
+    """A run and its records, of one checkpoint: one that goes on may replace the newest while it is read."""
+    for _ in range(_TRIES - 1):
+        try:
+            stored = StoredRun(path)
+            return stored, RunFacts.of(stored)
+        except InputError:
+            if not StoredRun(path).has_checkpoint:
+                raise
+            time.sleep(_PAUSE)
+    stored = StoredRun(path)
+    return stored, RunFacts.of(stored)
