@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from trajens.acceptance import Evidence
 from trajens.acceptance.moments import Moments
-from trajens.acceptance.penalty import Plan
+from trajens.acceptance.penalty import PenaltyMemory
 
 ONE_STAGE = {"tolerance": None, "stages": 1}
 """Makes `Penalty` the test of its formula: noise up to rho, decided at once."""
@@ -27,7 +27,7 @@ def plan_at(test, variance, seen=1):
     """What `Penalty` of one stage remembers when it aims at its rho, for a variance of loss differences."""
     assert test.stages == 1
     real = jnp.float32
-    return Plan(real(variance), jnp.int32(seen), real(test.rho), real(0), real(1))
+    return PenaltyMemory(real(variance), jnp.int32(seen), real(test.rho), real(0), real(1))
 
 
 def plan_of(test, batch, size):

@@ -13,7 +13,7 @@ from tests.small_run import content
 from tests.test_cli import call
 from trajens.acceptance import Reason, Verdict
 from trajens.acceptance.audit import Looked, acceptances, balance
-from trajens.acceptance.penalty import Plan
+from trajens.acceptance.penalty import PenaltyMemory
 from trajens.randomness import uniform
 from trajens.records import warn_of_tilt
 from trajens.run import audits as auditing
@@ -35,7 +35,7 @@ def normal_proposals(seed, spread=30.0, delta=2.0, proposals=PROPOSALS):
 def entries(variance, rho, first, proposals=PROPOSALS):
     """A plan of every proposal."""
     fill = lambda value, kind=np.float32: np.full(proposals, value, kind)  # noqa: E731
-    return Plan(fill(variance), fill(9, np.int32), fill(rho), fill(first), fill(1))
+    return PenaltyMemory(fill(variance), fill(9, np.int32), fill(rho), fill(first), fill(1))
 
 
 def slope(test, plan, looked, seed=0, orders=8):

@@ -13,7 +13,7 @@ from trajens.app.cli.app import app
 from trajens.columns import EXCHANGE
 from trajens.randomness import key_of
 from trajens.sampling.exchange import Ladder, exchange_of, exchanged, first_replicas, spaced
-from trajens.sampling.swaps import Asked
+from trajens.sampling.swaps import SwapProposals
 
 DATA = tj.datasets.perceptron(noise=0.3)
 S = np.tile([10.0, 25.0, 60.0], 4)
@@ -165,7 +165,9 @@ def test_paths_of_a_loss_that_is_not_finite_are_not_exchanged():
         entries = jax.tree.map(lambda leaf: leaf[:, 0], acceptance.init(1, 1))
         # Two that may be exchanged, and one whose current path should be left by any means, but not to another chain.
         paths = np.array([[-2.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])[..., None, None].astype(np.float32)
-        asked = [Asked(pair[None], np.ones(1, np.float32), key_of(np.zeros(1, np.uint32)), entries) for pair in paths]
+        asked = [
+            SwapProposals(pair[None], np.ones(1, np.float32), key_of(np.zeros(1, np.uint32)), entries) for pair in paths
+        ]
         found = [bool(sampler.decide_exchanges(acceptance, one, 3, sampler.control).is_accepted[0]) for one in asked]
         assert found == [True, False, False]
 

@@ -11,7 +11,7 @@ from trajens.losses import losses_of_pairs
 from trajens.sampling import footprint
 from trajens.sampling.footprint import bytes_at_work, bytes_free, bytes_held, bytes_needed
 from trajens.sampling.kernel import state_like
-from trajens.sampling.measure import Look, measure
+from trajens.sampling.measure import MeasureAt, measure
 
 DATA = tj.datasets.perceptron(size=64)
 PROBLEM = DATA.problem()
@@ -128,7 +128,7 @@ def test_hidden_layers_are_counted_as_the_compiler_counts_them():
     with jax.ensure_compile_time_eval():
         state = state_like(sampler.program, 4, wide.dim)
     measuring = partial(measure, sampler.program, chunk=64, is_all=True)
-    look = Look.of(sampler.program.examples, 64, 0, sampler._directions)
+    look = MeasureAt.of(sampler.program.examples, 64, 0, sampler._directions)
     compiled = jax.jit(measuring).lower(sampler.inputs(), state, look).compile().memory_analysis()
     activations = 4 * 8 * 64 * 2000 * 4
     assert compiled.temp_size_in_bytes > 1.5 * activations

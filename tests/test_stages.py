@@ -12,7 +12,7 @@ from tests import small_run
 from tests.monte_carlo import Z
 from trajens.acceptance import Evidence, Past, Reason
 from trajens.acceptance.moments import moments_of, no_moments
-from trajens.acceptance.penalty import Plan
+from trajens.acceptance.penalty import PenaltyMemory
 from trajens.randomness import Purpose, fold_in, key_of, words
 from trajens.run import audits as auditing
 from trajens.sampling import kernel
@@ -28,7 +28,7 @@ TEST = tj.Penalty(CHUNK, rho=2.0, tolerance=None)
 def plan_for(wanted, size, first, rho=2.0, seen=5):
     """What `Penalty` remembers when it would take `wanted` examples of `size` in a single stage, at s = 1."""
     variance = wanted * size * rho**2 / (size - wanted)
-    return Plan(jnp.float32(variance), jnp.int32(seen), jnp.float32(rho), jnp.float32(first), jnp.float32(1))
+    return PenaltyMemory(jnp.float32(variance), jnp.int32(seen), jnp.float32(rho), jnp.float32(first), jnp.float32(1))
 
 
 PLAN = plan_for(24.0, SIZE, PART)

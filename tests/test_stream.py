@@ -16,7 +16,7 @@ from tests.monte_carlo import Z
 from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.acceptance import Evidence, Past, Reason
 from trajens.acceptance.moments import moments_of
-from trajens.acceptance.penalty import Plan
+from trajens.acceptance.penalty import PenaltyMemory
 from trajens.app.report import page, seen
 from trajens.population import Endless, keys_of
 from trajens.randomness import Key, key_of
@@ -202,7 +202,7 @@ def test_batches_end_at_the_cap_and_say_so(test, share):
 def test_a_plan_that_its_first_stage_uses_up_tests_all_of_delta_and_says_so():
     test = tj.Penalty(CHUNK, tolerance=None)
     # 60 examples at s = 1: two chunks in the first stage, four in the second.
-    plan = Plan(jnp.float32(60 * 4), jnp.int32(5), jnp.float32(2), jnp.float32(0.3), jnp.float32(1))
+    plan = PenaltyMemory(jnp.float32(60 * 4), jnp.int32(5), jnp.float32(2), jnp.float32(0.3), jnp.float32(1))
     assert [int(test.planned_batch(plan, jnp.float32(1), np.inf, stage)) for stage in (0, 1)] == [32, 64]
     assert int(test.most_examples(plan, jnp.float32(1), np.inf)) == 96
     past = Past(jnp.int32(0), jnp.float32(0))

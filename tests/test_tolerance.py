@@ -7,7 +7,7 @@ import pytest
 import trajens as tj
 from tests.evidence import evidence_of, plan_of
 from trajens.acceptance.audit import Looked, acceptances, balance
-from trajens.acceptance.penalty import Plan
+from trajens.acceptance.penalty import PenaltyMemory
 from trajens.acceptance.planning import Level, _corrected, within_tolerance
 from trajens.run import audits as auditing
 from trajens.run.control import FixedEpochs, RecordInfo
@@ -34,7 +34,7 @@ def proposals_of(kind, seed, number=PROPOSALS):
 
 def entries(rho=1.0, first=0.3, factor=1.0, number=PROPOSALS):
     fill = lambda value, kind=np.float32: np.full(number, value, kind)  # noqa: E731
-    return Plan(fill(NOISE**2), fill(9, np.int32), fill(rho), fill(first), fill(factor))
+    return PenaltyMemory(fill(NOISE**2), fill(9, np.int32), fill(rho), fill(first), fill(factor))
 
 
 def planned(kind, tolerance, stages=2):

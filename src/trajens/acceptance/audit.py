@@ -124,7 +124,16 @@ def acceptances(
         copies = np.repeat(np.arange(proposals), some * per_order)
         for begin in range(0, len(values), _LANES):
             these = slice(begin, begin + _LANES)
-            answers = _decided(test, chunk, size, entries, looked, copies[these], values[these], rng)
+            answers = _decided(
+                test=test,
+                chunk=chunk,
+                size=size,
+                entries=entries,
+                looked=looked,
+                proposal=copies[these],
+                values=values[these],
+                rng=rng,
+            )
             total += [np.bincount(copies[these], column, proposals) for column in answers]
         left -= some
     forward, reverse, read = total / (orders * per_order)
@@ -199,10 +208,20 @@ class _Answer(NamedTuple):
 
 
 def _begin(test: AcceptanceTest, lanes: int) -> _Seen:
-    whole, real = np.zeros(lanes, np.int32), np.zeros(lanes, np.float32)
-    past = Past(whole, real) if test.num_stages > 1 else None  # type: ignore[arg-type]
-    moments = Moments(whole, real, real, real)  # type: ignore[arg-type]
-    return _Seen(moments, past, whole, real + 1, real, real, np.zeros(lanes, bool))  # type: ignore[arg-type]
+    whole: Any = np.zeros(lanes, np.int32)
+    real: Any = np.zeros(lanes, np.float32)
+    is_over: Any = np.zeros(lanes, bool)
+    past = Past(whole, real) if test.num_stages > 1 else None
+    moments = Moments(whole, real, real, real)
+    return _Seen(
+        moments=moments,
+        past=past,
+        stage=whole,
+        chance=real + 1,
+        accepted=real,
+        read=real,
+        is_over=is_over,
+    )
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -221,7 +240,7 @@ def _take(
 
     def look(entry: Any, words: jax.Array, *known: Any) -> _Answer:
         s, log_ratio, moments, past, stage = known
-        evidence = Evidence(moments, s, log_ratio, size, past, stage, limit)
+        evidence = Evidence(moments=moments, s=s, log_ratio=log_ratio, size=size, past=past, stage=stage, limit=limit)
         judgement = test.judge(entry, evidence)
         if judgement is not None:
             is_ready = judgement.is_ready | evidence.is_exhausted
@@ -241,4 +260,12 @@ def _take(
     if past is not None:
         past, moments = past.plus(moments, is_passed)
     accepted = jnp.where(is_over, chance, seen.accepted)
-    return _Seen(moments, past, seen.stage + is_passed, chance, accepted, read, seen.is_over | is_over)
+    return _Seen(
+        moments=moments,
+        past=past,
+        stage=seen.stage + is_passed,
+        chance=chance,
+        accepted=accepted,
+        read=read,
+        is_over=seen.is_over | is_over,
+    )

@@ -68,7 +68,7 @@ _ENDLESS = MAX_SIZE
 """More examples of a stream than are ever planned, in 32 bits."""
 
 
-class Plan(NamedTuple):
+class PenaltyMemory(NamedTuple):
     """What a plan is made of, per kind of move and model.
 
     Running mean of the variance of loss differences, without s, and how many were averaged; the noise rho that is aimed
@@ -144,7 +144,7 @@ class Penalty(AcceptanceTest):
         real = jnp.zeros((kinds, tau), jnp.float32)
         rho = self.rho if self.tolerance is None else min(self.rho, RHO_UNAUDITED)
         first = FIRST if self.stages > 1 else 0.0
-        return Plan(real, real.astype(jnp.int32), *(jnp.full_like(real, value) for value in (rho, first, 1.0)))
+        return PenaltyMemory(real, real.astype(jnp.int32), *(jnp.full_like(real, value) for value in (rho, first, 1.0)))
 
     def view(self, state: Any) -> Any:
         if not self.pool:
@@ -156,7 +156,9 @@ class Penalty(AcceptanceTest):
         to_all = lambda leaf: jnp.broadcast_to(leaf, state.seen.shape)  # noqa: E731
         return state._replace(variance=to_all(mean), seen=to_all(state.seen.max(1, keepdims=True)))
 
-    def planned_batch(self, state: Plan, s: jax.Array, size: int | float, stage: jax.Array | int = 0) -> jax.Array:
+    def planned_batch(
+        self, state: PenaltyMemory, s: jax.Array, size: int | float, stage: jax.Array | int = 0
+    ) -> jax.Array:
         """Examples to take in a stage before deciding, of `size`, which may be infinite."""
         if self.stages == 1:
             return self._in_chunks(state, self._wanted(state, s, size, 1.0), size)
@@ -169,7 +171,7 @@ class Penalty(AcceptanceTest):
             second = self._wanted(state, s, left, (left / size) ** 2)
         return jnp.where(jnp.asarray(stage) == 0, first, self._in_chunks(state, second, size))
 
-    def _in_chunks(self, state: Plan, wanted: jax.Array, size: int | float) -> jax.Array:
+    def _in_chunks(self, state: PenaltyMemory, wanted: jax.Array, size: int | float) -> jax.Array:
         chunk, most = self._chunk_of(size), min(size, _ENDLESS)
         # A model without a past takes a fixed pilot batch: any b is valid as long as it does not depend on the data.
         chunks = jnp.where(state.seen > 0, jnp.ceil(jnp.minimum(wanted, most) / chunk), _PILOT_CHUNKS)
@@ -178,7 +180,7 @@ class Penalty(AcceptanceTest):
     def _chunk_of(self, size: int | float) -> int:
         return self.chunk_size(int(min(size, _ENDLESS)))
 
-    def _wanted(self, state: Plan, s: jax.Array, size: Any, share: jax.Array | float) -> jax.Array:
+    def _wanted(self, state: PenaltyMemory, s: jax.Array, size: Any, share: jax.Array | float) -> jax.Array:
         """The b of `size` at which the noise of `share` of Delta is share^1/2 rho, before it is divided into chunks.
 
         It is `share` of the b for all of Delta where that is few of the data, and all data where that is.
@@ -188,7 +190,7 @@ class Penalty(AcceptanceTest):
             return variance / state.rho**2
         return size * variance / (size * state.rho**2 + variance)
 
-    def _is_undivided(self, state: Plan, s: jax.Array, size: int | float) -> jax.Array:
+    def _is_undivided(self, state: PenaltyMemory, s: jax.Array, size: int | float) -> jax.Array:
         """Whether the first stage would be so small that it is not worth a chunk of its own."""
         return (state.seen > 0) & (self._wanted(state, s, size, state.first) < self._chunk_of(size) / 2)
 

@@ -206,16 +206,16 @@ def audit(run: Auditable, proposals: int = PROPOSALS, examples: int | None = Non
     beta, error = balance(found).slope()
     s = float(seen.looked.s.mean()) if len(seen.chain) else float("nan")
     return Audit(
-        beta,
-        error,
-        s * (1 + beta),
-        float(found.forward.mean()),
-        float(found.examples.mean()),
-        len(found.delta),
-        examples,
-        found.delta,
-        found.forward,
-        found.reverse,
+        tilt_error=beta,
+        tilt_error_stderr=error,
+        s_effective=s * (1 + beta),
+        acceptance=float(found.forward.mean()),
+        batch_size=float(found.examples.mean()),
+        proposals=len(found.delta),
+        examples=examples,
+        delta=found.delta,
+        forward=found.forward,
+        reverse=found.reverse,
     )
 
 

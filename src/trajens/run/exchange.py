@@ -20,7 +20,7 @@ from trajens.sampling.kernel import State
 from trajens.sampling.lanes import whole_steps
 from trajens.sampling.program import Control
 from trajens.sampling.sampler import Sampler
-from trajens.sampling.swaps import Asked
+from trajens.sampling.swaps import SwapProposals
 
 _LEAST, _MOST = 16, 64
 """Exchanges that a plan is made from: fewer say too little, and more too little more."""
@@ -54,7 +54,7 @@ class Exchanger:
         lower, upper = self._ladder.pairs(epoch // self._every)
         paths, entries = np.asarray(state.path), jax.tree.map(lambda leaf: leaf[lower, 0, 0], replicas.memory)
         gap = self._gap(epoch, control, lower, upper)
-        asked = Asked(_paired(paths, lower, upper), gap, self._key(state, lower), entries)
+        asked = SwapProposals(_paired(paths, lower, upper), gap, self._key(state, lower), entries)
         decided = self._sampler.decide_exchanges(self.test, asked, epoch, control)
         if epoch <= control.burn_in or control.burn_in == 0:
             memory = jax.tree.map(np.copy, replicas.memory)

@@ -208,7 +208,17 @@ def progress_of(run: RunState, last: Records, seconds: float) -> Progress:
     phase = "burn-in" if run.epoch < run.control.burn_in else "sampling"
     steps = tuple(int(n) for n in last["steps_used"][:, -1]) if "steps_used" in last else ()
     used = int(run.spent.decided.sum() + np.sum(tally.evaluations))
-    return Progress(run.epoch, seconds, float(loss.mean()), acceptance, batch, used, len(loss), phase, steps)
+    return Progress(
+        epoch=run.epoch,
+        seconds=seconds,
+        loss=float(loss.mean()),
+        acceptance=acceptance,
+        batch_size=batch,
+        data_used=used,
+        chains=len(loss),
+        phase=phase,
+        steps_used=steps,
+    )
 
 
 @contextmanager

@@ -272,7 +272,15 @@ def run_or_resume(
         sampler = None
         if run is None:
             sampler = Sampler(target, settings)
-            run = Run(target, settings, controller, begin(sampler), {}, None, directory)
+            run = Run(
+                target=target,
+                settings=settings,
+                controller=controller,
+                run_state=begin(sampler),
+                records={},
+                kept=None,
+                out=directory,
+            )
         if epochs > run.marks[-1]:
             run = run._extended(epochs - int(run.marks[-1]))
         return _advance(run, progress, stop, sampler)
@@ -323,7 +331,15 @@ def restore(target: Target, settings: Settings, controller: Controller, director
     stored.warn_of_another_machine()
     state = unpack(files.arrays, _state_like(target, settings), files.marks)
     kept = map_history(directory.path, state.recorded) if settings.keep_paths else None
-    return Run(target, settings, controller, state, files.records_until(state.recorded), kept, directory)
+    return Run(
+        target=target,
+        settings=settings,
+        controller=controller,
+        run_state=state,
+        records=files.records_until(state.recorded),
+        kept=kept,
+        out=directory,
+    )
 
 
 def _state_like(target: Target, settings: Settings) -> RunState:

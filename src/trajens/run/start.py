@@ -298,7 +298,18 @@ class ShowStart:
 
     def __call__(self, pairs: int, loss: float, seconds: float, chains: int) -> None:
         if self._show:
-            self._show(Progress(0, seconds, loss, math.nan, math.nan, pairs * chains, chains, EVOLUTION))
+            self._show(
+                Progress(
+                    epoch=0,
+                    seconds=seconds,
+                    loss=loss,
+                    acceptance=math.nan,
+                    batch_size=math.nan,
+                    data_used=pairs * chains,
+                    chains=chains,
+                    phase=EVOLUTION,
+                )
+            )
 
     def __enter__(self) -> ShowStart:
         return self

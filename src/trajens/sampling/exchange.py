@@ -254,7 +254,18 @@ def first_replicas(chains: int, test: AcceptanceTest, counts_steps: bool) -> Rep
     zero = np.zeros(chains, np.int64)
     one = test.init(1, 1)
     memory = jax.tree.map(lambda leaf: np.broadcast_to(np.asarray(leaf), (chains, *leaf.shape)).copy(), one)
-    return Replicas(np.arange(chains), zero, zero, zero, zero, zero, zero, zero, memory, zero if counts_steps else None)
+    return Replicas(
+        at=np.arange(chains),
+        heading=zero,
+        trips=zero,
+        tried=zero,
+        swapped=zero,
+        tried_here=zero,
+        swapped_here=zero,
+        evaluations=zero,
+        memory=memory,
+        steps=zero if counts_steps else None,
+    )
 
 
 def _plus(counts: np.ndarray, which: np.ndarray, more: Any) -> np.ndarray:

@@ -74,7 +74,15 @@ def init(program: Program, key: Key, path: jax.Array) -> State:
     one = program.acceptance.init(kinds, program.tau)
     acceptance = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (chains, *leaf.shape)), one)
     sizes = initial_sizes(chains, kinds, path.shape[2]) if program.is_tuned else ()
-    return State(key, path, zero, zero, jnp.zeros((chains, program.lanes), jnp.int32), acceptance, sizes)
+    return State(
+        key=key,
+        path=path,
+        phase=zero,
+        phase_epoch=zero,
+        done=jnp.zeros((chains, program.lanes), jnp.int32),
+        acceptance=acceptance,
+        sizes=sizes,
+    )
 
 
 def state_like(program: Program, chains: int, dim: int) -> State:
@@ -117,14 +125,24 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
     state, lanes, task, _ = work
     old, new = _pair(state, task, lanes)
     losses, is_valid, steps = _evaluate(program, inputs, task, lanes, jnp.stack([old, new], axis=2))
-    lanes, verdict = _look(program, inputs, state, task, lanes, losses, is_valid, new)
+    lanes, verdict = _look(
+        program=program, inputs=inputs, state=state, task=task, lanes=lanes, losses=losses, is_valid=is_valid, new=new
+    )
     # Kept apart from what follows, for which a GPU would compute the verdict again and copy what it is computed from.
     lanes, verdict = jax.lax.optimization_barrier((lanes, verdict))
     is_decided = task.is_active & verdict.is_decided
     is_accepted = is_decided & verdict.is_accepted
 
     changed = task.site.stop - task.site.first
-    tally = work.tally.plus(is_decided, is_accepted, verdict.reason, lanes.seen, changed, lanes.losses, steps)
+    tally = work.tally.plus(
+        is_decided=is_decided,
+        is_accepted=is_accepted,
+        reason=verdict.reason,
+        batch=lanes.seen,
+        changed=changed,
+        losses=lanes.losses,
+        steps=steps,
+    )
     path = jax.vmap(_apply)(state.path, task.proposal.models, task.site, is_accepted)
     may_learn = is_decided & (task.epoch < inputs.learn_until) & jnp.isfinite(lanes.moments.variance)
     acceptance = _learn(program, inputs, state.acceptance, task, lanes, may_learn)
@@ -181,7 +199,9 @@ def _assign(program: Program, inputs: Inputs, state: State, lanes: Lanes, stop: 
     else:
         pair = words(key, Purpose.BATCH, 2)
         members = program.population.draw(Key(pair[..., 0], pair[..., 1]), positions)
-    return _Task(key, site, epoch, is_active, exists, proposal, members)
+    return _Task(
+        key=key, site=site, epoch=epoch, is_active=is_active, exists=exists, proposal=proposal, members=members
+    )
 
 
 def proposer(program: Program, inputs: Inputs) -> Callable[..., Proposal]:
@@ -269,7 +289,18 @@ def _per_evidence(
         stage: jax.Array,
         *more: Any,
     ) -> Any:
-        return function(Evidence(moments, s, log_ratio, population.size, past, stage, population.limit), *more)
+        return function(
+            Evidence(
+                moments=moments,
+                s=s,
+                log_ratio=log_ratio,
+                size=population.size,
+                past=past,
+                stage=stage,
+                limit=population.limit,
+            ),
+            *more,
+        )
 
     own = lanes.moments, s, task.proposal.log_ratio, lanes.past, lanes.stage
     return lambda *more: _per_lane(one)(*own, *more)

@@ -183,25 +183,25 @@ class LaneTally(NamedTuple):
         deciding = jnp.where(is_accepted, new, old) / jnp.maximum(batch * changed, 1)
         is_clean = is_decided & jnp.isfinite(deciding)
         return LaneTally(
-            self.proposals + is_decided,
-            self.accepted + is_accepted,
-            self.examples + jnp.where(is_decided, batch, 0),
-            self.evaluations + jnp.where(is_decided, batch * changed, 0),
-            self.loss_deciding + jnp.where(is_clean, deciding, 0.0),
-            tuple(count + (is_decided & (reason == value)) for value, count in enumerate(self.reasons)),
-            added(self.steps, steps),
+            proposals=self.proposals + is_decided,
+            accepted=self.accepted + is_accepted,
+            examples=self.examples + jnp.where(is_decided, batch, 0),
+            evaluations=self.evaluations + jnp.where(is_decided, batch * changed, 0),
+            loss_deciding=self.loss_deciding + jnp.where(is_clean, deciding, 0.0),
+            reasons=tuple(count + (is_decided & (reason == value)) for value, count in enumerate(self.reasons)),
+            steps=added(self.steps, steps),
         )
 
     def of_chains(self) -> Tally:
         """Summed over the lanes of every chain."""
         return Tally(
-            self.proposals.sum(1, dtype=jnp.int32),
-            self.accepted.sum(1, dtype=jnp.int32),
-            self.examples.sum(1, dtype=jnp.int32),
-            self.evaluations.sum(1, dtype=jnp.int32),
-            _in_order(self.loss_deciding),
-            jnp.stack([count.sum(1, dtype=jnp.int32) for count in self.reasons], axis=-1),
-            self.steps,
+            proposals=self.proposals.sum(1, dtype=jnp.int32),
+            accepted=self.accepted.sum(1, dtype=jnp.int32),
+            examples=self.examples.sum(1, dtype=jnp.int32),
+            evaluations=self.evaluations.sum(1, dtype=jnp.int32),
+            loss_deciding=_in_order(self.loss_deciding),
+            reasons=jnp.stack([count.sum(1, dtype=jnp.int32) for count in self.reasons], axis=-1),
+            steps=self.steps,
         )
 
 
@@ -214,14 +214,26 @@ def empty_tally(chains: int, lanes: int = 1) -> LaneTally:
     """Nothing counted yet."""
     whole, real = jnp.zeros((chains, lanes), jnp.int32), jnp.zeros((chains, lanes), jnp.float32)
     steps = jnp.zeros((chains, 2), jnp.uint32)
-    return LaneTally(whole, whole, whole, whole, real, tuple(whole for _ in Reason), steps)
+    return LaneTally(
+        proposals=whole,
+        accepted=whole,
+        examples=whole,
+        evaluations=whole,
+        loss_deciding=real,
+        reasons=tuple(whole for _ in Reason),
+        steps=steps,
+    )
 
 
 def no_tally(chains: int) -> Tally:
     """Nothing counted yet, in the 64 bits of `add_tallies`."""
-    zero, real = np.zeros(chains, np.int64), np.zeros(chains)
-    reasons, steps = np.zeros((chains, len(Reason)), np.int64), np.zeros((chains, 2), np.int64)
-    return Tally(zero, zero, zero, zero, real, reasons, steps)  # type: ignore[arg-type]
+    zero: Any = np.zeros(chains, np.int64)
+    real: Any = np.zeros(chains)
+    reasons: Any = np.zeros((chains, len(Reason)), np.int64)
+    steps: Any = np.zeros((chains, 2), np.int64)
+    return Tally(
+        proposals=zero, accepted=zero, examples=zero, evaluations=zero, loss_deciding=real, reasons=reasons, steps=steps
+    )
 
 
 def add_tallies(first: Tally, *others: Tally) -> Tally:

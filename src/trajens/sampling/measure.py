@@ -56,7 +56,7 @@ class Measurement(NamedTuple):
     projections: jax.Array
 
 
-class Look(NamedTuple):
+class MeasureAt(NamedTuple):
     """When a path is measured, the directions (directions, dim) it is projected on, and on how many examples.
 
     `factor` takes the sum of squares of their losses to the variance of the mean.
@@ -68,11 +68,11 @@ class Look(NamedTuple):
     factor: Any
 
     @staticmethod
-    def of(population: Population, examples: int, epoch: int, directions: Any) -> Look:
+    def of(population: Population, examples: int, epoch: int, directions: Any) -> MeasureAt:
         """On so many of a population; numbers that are not compiled in, so that all looks share a compilation."""
         # One factor: what a compiler makes of several quotients differs by one bit between device counts.
         factor = (1.0 - examples / population.size) / (examples * max(examples - 1, 1))
-        return Look(np.int32(epoch), directions, np.int32(examples), np.float32(factor))
+        return MeasureAt(np.int32(epoch), directions, np.int32(examples), np.float32(factor))
 
 
 def examples_per_measurement(size: int | float, tau: int, evaluations: float = math.inf) -> int:
@@ -92,7 +92,7 @@ def measure(
     program: Program,
     inputs: Inputs,
     state: State,
-    look: Look,
+    look: MeasureAt,
     chunk: int,
     is_all: bool,
     observe: tuple[tuple[str, Callable[[jax.Array], jax.Array]], ...] = (),

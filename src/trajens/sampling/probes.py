@@ -107,7 +107,8 @@ def propose_and_look(program: Program, inputs: Inputs, state: State, wanted: Wan
             log_ratio=put(found.log_ratio, proposal.log_ratio),
             distance=put(found.distance, moved),
         )
-        return _look_at_group(program, inputs, state, key, site, proposal, found, number, wanted.chunks, room)
+        some_of_them = _Group(key, site, proposal, number, wanted.chunks)
+        return _look_at_group(program, inputs, state, some_of_them, found, room)
 
     return jax.lax.fori_loop(0, wanted.groups, group, _empty(chains, s, room))
 
@@ -139,25 +140,26 @@ def _propose(program: Program, inputs: Inputs, state: State, key: Key) -> tuple[
     return made
 
 
+class _Group(NamedTuple):
+    """Proposals that are looked at together: their keys, sites and models, the number of the group, and its chunks."""
+
+    key: Key
+    site: Site
+    proposal: Proposal
+    number: jax.Array
+    chunks: jax.Array
+
+
 def _look_at_group(
-    program: Program,
-    inputs: Inputs,
-    state: State,
-    key: Key,
-    site: Site,
-    proposal: Proposal,
-    found: Proposed,
-    group: jax.Array,
-    chunks: jax.Array,
-    room: Room,
+    program: Program, inputs: Inputs, state: State, group: _Group, found: Proposed, room: Room
 ) -> Proposed:
     """With the loss differences of a group of proposals."""
     (chains, tau, dim), size, m = state.path.shape, room.at_once, room.chunk
-    rows = site.first[..., None] + jnp.arange(program.span)
+    rows = group.site.first[..., None] + jnp.arange(program.span)
     old = jnp.take_along_axis(state.path[:, None], jnp.minimum(rows, tau - 1)[..., None], axis=2)
-    is_changed = rows < site.stop[..., None]
-    pairs = jnp.stack([old, proposal.models], axis=3).reshape(-1, 2, dim)
-    word = words(key, Purpose.BATCH, 2)
+    is_changed = rows < group.site.stop[..., None]
+    pairs = jnp.stack([old, group.proposal.models], axis=3).reshape(-1, 2, dim)
+    word = words(group.key, Purpose.BATCH, 2)
     order = Key(word[..., 0], word[..., 1])
 
     def look(number: jax.Array, so_far: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -169,13 +171,13 @@ def _look_at_group(
         per_row = (losses[:, 1] - losses[:, 0]).reshape(chains, size, program.span, m)
         per_proposal = jnp.where(is_changed[..., None], per_row, 0.0).sum(2)
         of_chains = steps.reshape(chains, -1).sum(1, dtype=jnp.uint32)
-        here = (jnp.int32(0), group * size, number * m)
+        here = (jnp.int32(0), group.number * size, number * m)
         return (
             jax.lax.dynamic_update_slice(so_far[0], per_proposal, here),
-            jax.lax.dynamic_update_slice_in_dim(so_far[1], of_chains[:, None], group * room.chunks + number, 1),
+            jax.lax.dynamic_update_slice_in_dim(so_far[1], of_chains[:, None], group.number * room.chunks + number, 1),
         )
 
-    differences, steps = jax.lax.fori_loop(0, chunks, look, (found.differences, found.steps))
+    differences, steps = jax.lax.fori_loop(0, group.chunks, look, (found.differences, found.steps))
     return found._replace(differences=differences, steps=steps)
 
 

@@ -32,7 +32,7 @@ from trajens.sampling.kernel import State, advance, init, state_like
 from trajens.sampling.lanes import Tally, add_tallies
 from trajens.sampling.measure import (
     CHUNK,
-    Look,
+    MeasureAt,
     Measurement,
     directions,
     examples_per_measurement,
@@ -43,7 +43,7 @@ from trajens.sampling.probes import Proposed, Room, Wanted, propose_and_look
 from trajens.sampling.program import Control, Inputs, Program
 from trajens.sampling.settings import Settings
 from trajens.sampling.starts import chain_keys, initial_paths
-from trajens.sampling.swaps import Asked, Decided, decide, look
+from trajens.sampling.swaps import SwapDecisions, SwapProposals, decide, look
 from trajens.sampling.tuning import initial_sizes
 from trajens.target import Target
 
@@ -210,9 +210,9 @@ class Sampler:
         # JAX sorts dictionaries; records keep the order they were asked for in.
         return here._replace(observed={name: here.observed[name] for name in self.settings.observe})
 
-    def _measuring(self, epoch: int, examples: int) -> tuple[Look, int, bool, Any]:
+    def _measuring(self, epoch: int, examples: int) -> tuple[MeasureAt, int, bool, Any]:
         population, observe = self.program.examples, tuple(self.settings.observe.items())
-        look = Look.of(population, examples, epoch, self._directions)
+        look = MeasureAt.of(population, examples, epoch, self._directions)
         return look, min(CHUNK, examples), examples == population.size, observe
 
     @single
@@ -241,10 +241,12 @@ class Sampler:
         return np.asarray(_losses_of_examples(self.program.loss, self._data, some, self.program.examples.most))
 
     @single
-    def decide_exchanges(self, test: AcceptanceTest, asked: Asked, epoch: int, control: Control) -> Decided:
+    def decide_exchanges(
+        self, test: AcceptanceTest, asked: SwapProposals, epoch: int, control: Control
+    ) -> SwapDecisions:
         """What becomes of exchanges of paths that are asked for at an epoch; their keys are those of chains."""
         found = _decide_exchanges(self.program, test, self._mesh, self.inputs(control), asked, np.int32(epoch))
-        here: Decided = jax.tree.map(np.asarray, found)
+        here: SwapDecisions = jax.tree.map(np.asarray, found)
         return here
 
     @single
@@ -306,7 +308,7 @@ def _advance(program: Program, mesh: Mesh, inputs: Inputs, state: State, stop: j
 
 @partial(jax.jit, static_argnums=(0, 1, 5, 6, 7))
 def _measure(
-    program: Program, mesh: Mesh, inputs: Inputs, state: State, look: Look, chunk: int, is_all: bool, observe: Any
+    program: Program, mesh: Mesh, inputs: Inputs, state: State, look: MeasureAt, chunk: int, is_all: bool, observe: Any
 ) -> Measurement:
     measuring = partial(measure, program, chunk=chunk, is_all=is_all, observe=observe)
     return _each_device(mesh, measuring)(inputs, state, look)
@@ -320,8 +322,8 @@ def _look_at(program: Program, mesh: Mesh, inputs: Inputs, state: State, wanted:
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _decide_exchanges(
-    program: Program, test: AcceptanceTest, mesh: Mesh, inputs: Inputs, asked: Asked, epoch: jax.Array
-) -> Decided:
+    program: Program, test: AcceptanceTest, mesh: Mesh, inputs: Inputs, asked: SwapProposals, epoch: jax.Array
+) -> SwapDecisions:
     asked = asked._replace(key=fold_in(asked.key, jnp.broadcast_to(epoch, asked.s.shape)))
     return _on_every_device(mesh, partial(decide, program, test))(inputs, asked)
 

@@ -196,17 +196,17 @@ class Settings:
         problem, copies = target.problem, 1 if self.scores is None else COPIES
         assert isinstance(self.scan, Scan)
         return Program(
-            problem.loss,
-            problem.population,
-            target.tau,
-            self.move,
-            self.acceptance.resolved(problem.population.most * copies),
-            self.scan,
-            target.schedule,
-            looks_every(self.devices[0]),
-            copies,
-            self.tune and self.move.is_sized,
-            self.ahead,
+            loss=problem.loss,
+            examples=problem.population,
+            tau=target.tau,
+            move=self.move,
+            acceptance=self.acceptance.resolved(problem.population.most * copies),
+            scan=self.scan,
+            schedule=target.schedule,
+            looks_every=looks_every(self.devices[0]),
+            copies=copies,
+            is_tuned=self.tune and self.move.is_sized,
+            ahead=self.ahead,
         )
 
 

@@ -199,11 +199,11 @@ def evolved(
     """Strategies after so many generations in all, one independent of the others per chain."""
     now = begin
     examples = min(how.examples, problem.population.most)
-    compiled: Any = (problem.loss, problem.population, how.pairs, examples)
+    compiled = _Compiled(problem.loss, problem.population, how.pairs, examples)
     while now.done < generations:
         span = np.array([now.done, min(now.done + _GENERATIONS, generations), generations], np.int32)
         carried = _Means(*now[1:]), np.zeros((_TOLD, len(now.model)), np.float32)
-        means, losses = _generations(*compiled, problem.data, key, carried, span, _course(how))
+        means, losses = _generations(compiled, problem.data, key, carried, span, _course(how))
         now = Evolving(int(span[1]), *(np.asarray(leaf) for leaf in means))
         if watch is not None and watch(now, np.asarray(losses)[: span[1] - span[0]]):
             break
@@ -214,12 +214,18 @@ def _course(how: Evolution) -> np.ndarray:
     return np.array([*how.spread, *how.step], np.float32) * np.float32(how.scale)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+class _Compiled(NamedTuple):
+    """What is compiled into the program of a start."""
+
+    loss: Loss
+    population: Population
+    pairs: int
+    examples: int
+
+
+@partial(jax.jit, static_argnums=0)
 def _generations(
-    loss: Loss,
-    population: Population,
-    pairs: int,
-    examples: int,
+    compiled: _Compiled,
     data: Any,
     key: Key,
     carried: tuple[_Means, jax.Array],
@@ -227,7 +233,7 @@ def _generations(
     course: jax.Array,
 ) -> tuple[_Means, jax.Array]:
     """Generations span[0]..span[1] - 1 of span[2], and the mean loss (n, chains) in each of them."""
-    chains, dim = carried[0].model.shape
+    (loss, population, pairs, examples), (chains, dim) = compiled, carried[0].model.shape
 
     def one(number: jax.Array, carried: tuple[_Means, jax.Array]) -> tuple[_Means, jax.Array]:
         (model, slope, square), told = carried

@@ -23,7 +23,7 @@ CHUNK = 256
 """Examples that are looked at together."""
 
 
-class Asked(NamedTuple):
+class SwapProposals(NamedTuple):
     """Exchanges to decide: paths (pairs, 2, tau, dim), that of the upper chain first; (pairs,) all else.
 
     `s` is the difference of the two s, `entries` what the test remembers of every pair.
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
     entries: Any
 
 
-class Decided(NamedTuple):
+class SwapDecisions(NamedTuple):
     """Of every pair: whether paths are exchanged, examples read, what the test has learnt, steps in two words."""
 
     is_accepted: Any
@@ -44,7 +44,7 @@ class Decided(NamedTuple):
     steps: Any
 
 
-def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: Asked) -> Decided:
+def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: SwapProposals) -> SwapDecisions:
     """Read examples for every pair until the test has decided."""
     count = len(asked.s)
     order, draws = _order(asked.key), words(asked.key, Purpose.EXCHANGE, 2 + test.num_words)[:, 2:]
@@ -52,7 +52,15 @@ def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: Asked)
 
     def evidence_of(lanes: Lanes, s: jax.Array) -> Evidence:
         zero = jnp.zeros_like(s)
-        return Evidence(lanes.moments, s, zero, population.size, lanes.past, lanes.stage, population.limit)
+        return Evidence(
+            moments=lanes.moments,
+            s=s,
+            log_ratio=zero,
+            size=population.size,
+            past=lanes.past,
+            stage=lanes.stage,
+            limit=population.limit,
+        )
 
     def take(carried: tuple[Lanes, jax.Array, jax.Array, jax.Array]) -> tuple[Lanes, jax.Array, jax.Array, jax.Array]:
         lanes, is_decided, is_accepted, steps = carried
@@ -79,7 +87,7 @@ def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: Asked)
     learnt = jax.vmap(lambda lanes, s, entry: test.learn(entry, evidence_of(lanes, s)))(own, asked.s, asked.entries)
     is_sound = jnp.isfinite(own.moments.variance)
     entries = jax.tree.map(lambda new, old: jnp.where(is_sound, new, old), learnt, asked.entries)
-    return Decided(is_accepted, own.seen, entries, steps)
+    return SwapDecisions(is_accepted, own.seen, entries, steps)
 
 
 def look(program: Program, examples: int, inputs: Inputs, paths: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:

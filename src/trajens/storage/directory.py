@@ -66,6 +66,7 @@ class RunFiles:
         self._before, self._falls_back = before, falls_back
         self.record_file = RecordFile(path)
         self.history_rows = Rows(path / HISTORY)
+        self._whole: dict[Path, bool] = {}
 
     @property
     def is_begun(self) -> bool:
@@ -190,10 +191,6 @@ class RunFiles:
             known = self.sum_of(file)
             self._whole[file] = known is None or known.is_of(file)
         return self._whole[file]
-
-    @cached_property
-    def _whole(self) -> dict[Path, bool]:
-        return {}
 
     def _require_whole(self, file: Path) -> None:
         if not self._is_whole(file):
@@ -379,7 +376,6 @@ class RunDirectory:
         self._options = {} if options is None else {OPTIONS: np.array(options)}
 
     def _growing(self) -> tuple[Path, Path]:
-        """The files that are appended to."""
         return self._record_file.file, self.path / HISTORY
 
     def append(self, record: Records, paths: np.ndarray | None = None) -> None:
@@ -402,10 +398,9 @@ class RunDirectory:
         """Write the checkpoint of an epoch; the `recorded` records and paths it counts are on the disk before it."""
         self._require_lock()
         begin = time.monotonic()
-        self._record_file.flush()
-        if (self.path / HISTORY).exists():
-            with storage_errors(self.path / HISTORY):
-                flush(self.path / HISTORY)
+        for file in filter(Path.exists, self._growing()):
+            with storage_errors(file):
+                flush(file)
         checkpoint.save(self.path, epoch, {**arrays, **self._options, **self._summed(recorded)})
         (self.path / START).unlink(missing_ok=True)
         self._saved = time.monotonic()
@@ -462,7 +457,7 @@ def _require_unchanged(noted_options: str, options: dict[str, Any], file: Path) 
         for name in sorted({*before, *now})
         if json.dumps(before.get(name)) != json.dumps(now.get(name))
         and not (name in _FREE_OPTIONS and name in now)
-        and not (name == "problem" and _is_path(before.get(name)) and _is_path(now.get(name)))
+        and not (name == "problem" and all(Path(str(one.get(name))).is_absolute() for one in (before, now)))
     ]
     require(
         not changed,
@@ -501,10 +496,6 @@ def read_plan(file: Path) -> np.ndarray:
 
 def _checksum(epochs: Any) -> int:
     return zlib.crc32(json.dumps(epochs).encode())
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str) and Path(value).is_absolute()
 
 
 def _shown(value: Any) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from trajens.errors import InputError, require
-from trajens.files import append, cut, flush, storage_errors
+from trajens.files import append, cut, storage_errors
 from trajens.records import Records
 
 TEXT_CHAINS = 256
@@ -124,12 +124,6 @@ class RecordFile:
                 ",".join([str(chain), *row]) + "\n" for chain, row in enumerate(zip(*columns, strict=True))
             )
             append(self._text, lines.encode())
-
-    def flush(self) -> None:
-        """Wait until they are on the disk."""
-        if self.exists():
-            with storage_errors(self.file):
-                flush(self.file)
 
     def cut(self, recorded: int, chains: int) -> None:
         """Leave the first `recorded` records."""
