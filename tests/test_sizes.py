@@ -1,5 +1,6 @@
 """Moves tune their sizes in burn-in, each chain its own, and keep them after it."""
 
+from dataclasses import dataclass
 from functools import cache
 
 import jax
@@ -191,3 +192,21 @@ def test_kinds_of_moves_that_are_not_tuned_have_their_own_part_in_a_mixture():
     np.testing.assert_allclose(mean_sizes(sizes, mixture, 3), 0.04, rtol=1e-6)
     assert np.isnan(mean_sizes((), mixture, 3)).all()
     assert np.isnan(mean_sizes(sizes, tj.CentreOfMass(0.1), 3)).all()
+
+
+@dataclass(frozen=True)
+class OneParameter(tj.Move):
+    """A move of a user's own, which says how little it changes."""
+
+    def propose(self, key, path, site, law):
+        raise NotImplementedError
+
+    def renewed_share(self, size, dim):
+        return 1 / dim
+
+
+def test_a_move_of_ones_own_says_how_much_of_a_model_it_renews():
+    assert share_renewed((), OneParameter(), 50) == 1 / 50
+    both = tj.Mixture([(1.0, OneParameter()), (3.0, tj.SingleSite(0.5))])
+    assert share_renewed((), both, 50) == pytest.approx(0.25 / 50 + 0.75 * 0.5)
+    assert share_renewed((), tj.CentreOfMass(0.1), 50) == 1.0

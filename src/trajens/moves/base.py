@@ -106,6 +106,13 @@ class Move(Proposer):
         """The models first..stop-1 of place number `i` in 0..positions-1, as (first, stop)."""
         return i, i + 1
 
+    def renewed_share(self, size: float | None, dim: int) -> float:
+        """Share of a model of `dim` parameters that an accepted move renews, by which `tj.train` paces s.
+
+        `size` is that of a tuned move, None for its own.
+        """
+        return 1.0
+
 
 class Redraw(Move):
     """A move that redraws a share of the coordinates, as far as `refresh` says; subclasses have both as fields.
@@ -135,6 +142,11 @@ class Redraw(Move):
             return self.propose(key, path, site, law)
         fraction, refresh = (1.0, size[0]) if path.shape[1] <= FEW_PARAMETERS else (size[0], 1.0)
         return self.redraw(key, path, site, law, fraction, refresh)
+
+    def renewed_share(self, size: float | None, dim: int) -> float:
+        if size is None:
+            return (usual_fraction(dim) if self.fraction is None else self.fraction) * self.refresh**2
+        return size**2 if dim <= FEW_PARAMETERS else size
 
     @abstractmethod
     def redraw(

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.moves.base import FEW_PARAMETERS, Move, Proposer, Redraw, usual_fraction
+from trajens.moves.base import FEW_PARAMETERS, Proposer, usual_fraction
 
 ACCEPTANCE = 0.35
 """At which annealed paths moved furthest per example, in a flat maximum."""
@@ -80,17 +80,8 @@ def share_renewed(sizes: Any, move: Proposer, dim: int) -> float:
     """The part of a model that an accepted move renews, on average over chains and kinds of moves."""
     total, share = sum(weight for weight, _ in move.components), 0.0
     for kind, (weight, component) in enumerate(move.components):
-        size = float("nan")
+        size = None
         if isinstance(sizes, Sizes) and component.is_sized:
             size = float(np.exp(np.asarray(sizes.log_size, np.float64)[:, kind]).mean())
-        share += weight / total * _share(component, size, dim)
+        share += weight / total * component.renewed_share(size, dim)
     return share
-
-
-def _share(move: Move, size: float, dim: int) -> float:
-    """The part that one move renews, where a size of NaN is its own."""
-    if not isinstance(move, Redraw):
-        return 1.0
-    if np.isnan(size):
-        return (usual_fraction(dim) if move.fraction is None else move.fraction) * move.refresh**2
-    return size**2 if dim <= FEW_PARAMETERS else size

@@ -356,7 +356,10 @@ class RunDirectory:
             checkpoint.set_aside_newer(self.path, last)
         if self._config is not None and not (self.resume and files.config is not None):
             write_atomically(self.path / CONFIG, self._config.encode())
-        self._note_options(files)
+        options, file = files.noted_options, self.path / CONFIG
+        if options is None and file.is_file():
+            options = _as_json(read_toml(file))
+        self._options = {} if options is None else {OPTIONS: np.array(options)}
         write_atomically(self.path / PLAN, plan_text(marks).encode())
         with storage_errors(self.path):
             self._record_file.cut(recorded, chains)
@@ -367,13 +370,6 @@ class RunDirectory:
         self._saved, self._cost = time.monotonic(), 0.0
         # From here on a directory without a checkpoint has lost it, and one that knows less has lost the extension.
         return not files.has_checkpoint or len(marks) > len(files.arrays["marks"])
-
-    def _note_options(self, files: RunFiles) -> None:
-        """Remember the options for every checkpoint."""
-        options, file = files.noted_options, self.path / CONFIG
-        if options is None and file.is_file():
-            options = _as_json(read_toml(file))
-        self._options = {} if options is None else {OPTIONS: np.array(options)}
 
     def _growing(self) -> tuple[Path, Path]:
         return self._record_file.file, self.path / HISTORY
