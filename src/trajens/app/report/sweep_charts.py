@@ -20,7 +20,7 @@ from trajens.app.report.html import Markup, joined, panel, tag
 from trajens.app.report.scales import POINTS, is_logarithmic, limits, some
 from trajens.app.report.sweep_design import Axis, Design, shown, value_of
 from trajens.app.report.sweep_measures import QUANTITIES, Measured, Quantity, errors_said, is_drawn, measured
-from trajens.app.sweeps.results import Look
+from trajens.app.sweeps.results import RunRow
 
 SLICES = 12
 """Charts of one quantity, at most."""
@@ -62,12 +62,12 @@ class Layout:
         return cls(x, others[0] if others else None, rest)
 
 
-def charts(looks: Sequence[Look], design: Design) -> list[Markup]:
+def charts(looks: Sequence[RunRow], design: Design) -> list[Markup]:
     """Everything that can be drawn of the runs that are complete."""
     if not any(is_drawn(look) for look in looks) or not design.axes:
         return []
     layout = Layout.of(design.axes)
-    by_setting: dict[tuple[Any, ...], list[Look]] = {}
+    by_setting: dict[tuple[Any, ...], list[RunRow]] = {}
     for look in looks:
         by_setting.setdefault(tuple(value_of(look, axis.name) for axis in design.axes), []).append(look)
     is_scattered = len(by_setting) < _DENSE * prod(len(axis.values) for axis in design.axes)
