@@ -17,7 +17,9 @@ def look(state=TaskState.COMPLETE, sentence="", chains=4, accuracy=None, **optio
     }
     if accuracy is not None:
         summary |= {"vote_accuracy": accuracy, "vote_accuracy_stderr": 0.01}
-    return RunRow(name, Outcome(state, sentence), options, options.get("s"), summary if state is TaskState.COMPLETE else {})
+    return RunRow(
+        name, Outcome(state, sentence), options, options.get("s"), summary if state is TaskState.COMPLETE else {}
+    )
 
 
 def some_that_failed(runs):

@@ -26,7 +26,7 @@ from trajens.app.cli import sweep as engines
 from trajens.app.cli import sweep as sweep_table
 from trajens.app.experiment import Experiment
 from trajens.app.sweeps import driver
-from trajens.app.sweeps.directory import Outcome, TaskState, SweepDirectory, keep_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome
 from trajens.app.sweeps.lease import Lease
 from trajens.app.sweeps.plan import Plan
 from trajens.app.sweeps.results import Reached, parquet_of, reached, rows_of, table_of
@@ -331,7 +331,11 @@ def test_a_line_says_what_failed_and_what_is_left_of_everything(swept, monkeypat
     table(outcomes)
     table._began = time.monotonic() - 60
     # One and a quarter done in a minute, of one that failed nothing is left: another one and a half and a quarter.
-    outcomes |= {"a": Outcome(TaskState.COMPLETE), "b": Outcome(TaskState.RUNNING), "c": Outcome(TaskState.FAILED, "a [sentence]")}
+    outcomes |= {
+        "a": Outcome(TaskState.COMPLETE),
+        "b": Outcome(TaskState.RUNNING),
+        "c": Outcome(TaskState.FAILED, "a [sentence]"),
+    }
     shares["b"] = 0.75
     table(outcomes)
     table(outcomes)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.sweeping import wait_for
-from trajens.app.sweeps.directory import Outcome, TaskState, SweepDirectory, keep_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome
 from trajens.app.sweeps.engines import local
 from trajens.app.sweeps.engines import slurm as engines
 from trajens.app.sweeps.task import Task, runner

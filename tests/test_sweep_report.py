@@ -14,7 +14,7 @@ from trajens.app.report import SweepSeen, sweep_page
 from trajens.app.report.sweep_charts import SLICES, Layout
 from trajens.app.report.sweep_design import Design
 from trajens.app.report.sweep_measures import QUANTITIES, errors_said, measured
-from trajens.app.sweeps.directory import Outcome, TaskState, SweepDirectory, keep_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome
 from trajens.app.sweeps.lease import Lease
 from trajens.app.sweeps.plan import Plan
 from trajens.app.sweeps.results import looks_at

@@ -13,7 +13,7 @@ import pytest
 
 from tests.sweeping import children_of, shared_programs, wait_for
 from trajens.app.sweeps import lease as leases
-from trajens.app.sweeps.directory import Outcome, TaskState, SweepDirectory, keep_outcome, outcome_of
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome, outcome_of
 from trajens.app.sweeps.lease import Lease, holder
 from trajens.app.sweeps.plan import Plan
 from trajens.app.sweeps.task import Task, save

@@ -17,7 +17,7 @@ from test_figures import drawn_again
 from trajens.app import sweeps
 from trajens.app.experiment import Experiment
 from trajens.app.resolve import resolve
-from trajens.app.sweeps.directory import Outcome, TaskState, SweepDirectory, keep_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome
 from trajens.storage.directory import read_toml
 from trajens_paper import FIGURES, digits, figure_drift
 from trajens_paper.claims import read_claims

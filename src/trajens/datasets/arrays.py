@@ -64,7 +64,9 @@ def classes_in(folder: Path) -> tuple[str, ...] | tuple[int, ...]:
     return tuple(numbers) if numbers == list(range(len(names))) else tuple(names)
 
 
-def labelled_images(folder: Path, is_colour: bool | None = None) -> tuple[np.ndarray, TableColumn, Callable[[int], str]]:
+def labelled_images(
+    folder: Path, is_colour: bool | None = None
+) -> tuple[np.ndarray, TableColumn, Callable[[int], str]]:
     """Images (n, ...) of all classes, the names of their classes as a column, and what names the place of a label."""
     files = [file for _, files in _by_class(folder) for file in files]
     require(len(files) > 0, f"'{folder}' must have a subfolder of images for each class, got none; check the path.")

@@ -91,7 +91,7 @@ def learn(
     column, where = table.columns[name], line_of(table)
     reading = Reading(
         "table",
-        _label(name, column, file, where, loss, is_scaled, num_classes),
+        _label(name, column, file, where, loss=loss, is_scaled=is_scaled, num_classes=num_classes),
         features,
         (sum(1 if feature.levels is None else len(feature.levels) for feature in features),),
         missing=missing,
@@ -117,7 +117,7 @@ def _learn_array(
     file: Path, data: Labelled, loss: str | None, is_scaled: bool, num_classes: int | None
 ) -> tuple[Reading, Labelled]:
     column = as_column(data.y)
-    label = _label(None, column, file, entry_of, loss, is_scaled, num_classes)
+    label = _label(None, column, file, entry_of, loss=loss, is_scaled=is_scaled, num_classes=num_classes)
     reading = _reading(data.x, label, is_scaled)
     return reading, Labelled(reading.array(data.x, file), reading.labels(column, entry_of, file))
 
@@ -162,6 +162,7 @@ def _label(
     column: TableColumn,
     file: Path,
     where: Callable[[int], str],
+    *,
     loss: str | None,
     is_scaled: bool,
     num_classes: int | None,

@@ -16,7 +16,7 @@ import numpy as np
 
 from trajens.datasets import tables
 from trajens.datasets.arrays import Labelled, images_in, labelled_images, load_inputs, load_labelled, read, standardised
-from trajens.datasets.tables import MISSING, TableColumn, Table
+from trajens.datasets.tables import MISSING, Table, TableColumn
 from trajens.errors import InputError, require
 
 LABEL_NAMES = ("label", "labels", "y", "target", "class")

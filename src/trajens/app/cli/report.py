@@ -13,7 +13,7 @@ from trajens.app.cli.evaluate import CHAIN, DATA
 from trajens.app.cli.streams import say
 from trajens.app.kinds import as_number
 from trajens.app.report import NAME, Seen, page, seen, sweep_page, sweep_seen
-from trajens.app.sweeps.directory import TaskState, SweepDirectory
+from trajens.app.sweeps.directory import SweepDirectory, TaskState
 from trajens.app.sweeps.lease import holder
 from trajens.app.sweeps.results import RunRow
 from trajens.errors import InputError, number, require
@@ -91,7 +91,9 @@ def _write_sweep(directory: Path, file: Path, pause: float | None) -> None:
         found = sweep_seen(directory, known)
         states = {outcome.state for outcome in found.outcomes.values()}
         # One that failed is tried again by the next driver only.
-        is_over = pause is None or states <= ({TaskState.COMPLETE} if is_driven else {TaskState.COMPLETE, TaskState.FAILED})
+        is_over = pause is None or states <= (
+            {TaskState.COMPLETE} if is_driven else {TaskState.COMPLETE, TaskState.FAILED}
+        )
         now = [(look.run, look.outcome, look.summary.get("epochs")) for look in found.looks]
         if is_over or now != before:
             write_with_folder(file, sweep_page(found, file.parent, None if is_over else pause).encode())

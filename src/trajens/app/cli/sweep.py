@@ -23,7 +23,7 @@ from typer.core import TyperGroup
 from trajens.app.cli.signals import StopOnSignal
 from trajens.app.cli.streams import say
 from trajens.app.sweeps import Plan, Swept, sweep
-from trajens.app.sweeps.directory import ORDER, Outcome, TaskState, SweepDirectory, spoken
+from trajens.app.sweeps.directory import ORDER, Outcome, SweepDirectory, TaskState, spoken
 from trajens.app.sweeps.engines import ENGINES
 from trajens.app.sweeps.results import outcomes_of, parquet_of, reached, rows_of, table_of
 from trajens.errors import SOME_FAILED, STOPPED, require
@@ -34,7 +34,12 @@ _READ = 32
 """Runs at work that are asked how far they have come, at a time."""
 _TOLD = 16
 """Failures that are told as they come, at most; all of them are told at the end."""
-_STYLES = {TaskState.RUNNING: "cyan", TaskState.FAILED: "bold red", TaskState.STOPPED: "yellow", TaskState.COMPLETE: "green"}
+_STYLES = {
+    TaskState.RUNNING: "cyan",
+    TaskState.FAILED: "bold red",
+    TaskState.STOPPED: "yellow",
+    TaskState.COMPLETE: "green",
+}
 
 
 class SweepTable:

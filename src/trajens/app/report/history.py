@@ -212,7 +212,9 @@ def learning_panels(facts: RunFacts, loss_unit: str) -> list[Markup]:
 def learning_curves(facts: RunFacts) -> list[Series]:
     """One curve of every chain, or of all together where they are many."""
     groups = (
-        grouped(facts.records) if facts.records else [ChainGroup("mean of all chains", np.arange(len(facts.start["loss"])))]
+        grouped(facts.records)
+        if facts.records
+        else [ChainGroup("mean of all chains", np.arange(len(facts.start["loss"])))]
     )
     return [
         Series(group.label, *learning_curve(facts.start, facts.records, group.chains), look=k)

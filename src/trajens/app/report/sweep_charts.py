@@ -144,7 +144,7 @@ def _curve(x: Axis, cells: Cells, other: tuple[Any, ...], label: str, look: int)
     has_errors = bool(np.isfinite(error).any())
     error = np.nan_to_num(error)
     low, high = (y - error, y + error) if has_errors else (None, None)
-    return Series(label, _places(x), y, low, high, not x.is_number, look, is_marked=x.is_number)
+    return Series(label, _places(x), y, low, high, is_points=not x.is_number, look=look, is_marked=x.is_number)
 
 
 def over(x: Axis, series: Sequence[Series], points: Sequence[Measured], quantity: Quantity, title: str) -> Markup:
@@ -202,18 +202,18 @@ def _map(x: Axis, lines: Axis, inside: Cells, cells: Cells, quantity: Quantity, 
         low, high = limits(every)
         is_log = is_log and low > 0
     return HeatMap(
-        title,
-        values,
-        [lines.labels[r] for r in rows],
-        [x.labels[c] for c in columns],
-        [["nothing complete" if point is None else point.told(quantity) for point in row] for row in points],
-        x.name,
-        lines.name,
-        low,
-        high,
-        f"{x.name} = {{b}}, {lines.name} = {{a}}: {{v}}",
-        lambda value: quantity.shown(float(f"{value:.4g}")),
-        is_log,
+        title=title,
+        values=values,
+        rows=[lines.labels[r] for r in rows],
+        columns=[x.labels[c] for c in columns],
+        told=[["nothing complete" if point is None else point.told(quantity) for point in row] for row in points],
+        x_label=x.name,
+        y_label=lines.name,
+        low=low,
+        high=high,
+        words=f"{x.name} = {{b}}, {lines.name} = {{a}}: {{v}}",
+        shown=lambda value: quantity.shown(float(f"{value:.4g}")),
+        is_log=is_log,
         is_written=True,
     ).svg()
 

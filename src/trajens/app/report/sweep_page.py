@@ -17,7 +17,7 @@ from trajens.app.report.sweep_charts import charts
 from trajens.app.report.sweep_design import Axis, Design, shown, value_of
 from trajens.app.report.sweep_measures import QUANTITIES, errors_said, is_drawn, measured
 from trajens.app.report.words import marked
-from trajens.app.sweeps.directory import ORDER, Outcome, TaskState, SweepDirectory, spoken
+from trajens.app.sweeps.directory import ORDER, Outcome, SweepDirectory, TaskState, spoken
 from trajens.app.sweeps.results import RunRow, looks_at
 from trajens.run.advice import ATTENTION, OK, UNKNOWN
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trajens.app.sweeps.directory import Outcome, TaskState, SweepDirectory, outcome_of
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, outcome_of
 from trajens.app.sweeps.engines import Engine, Pending, engine_named
 from trajens.app.sweeps.lease import BEAT, WATCHED, Lease, holder
 from trajens.app.sweeps.plan import Plan

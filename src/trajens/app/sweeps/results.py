@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajens.app.kinds import grouped
-from trajens.app.sweeps.directory import Outcome, TaskState, SweepDirectory, outcome_of
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, outcome_of
 from trajens.columns import COLUMNS, When
 from trajens.errors import InputError
 from trajens.records import Records, mean_and_error

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trajens.app.sweeps.directory import Outcome, TaskState, SweepDirectory, is_begun, keep_outcome, kept_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, is_begun, keep_outcome, kept_outcome
 from trajens.app.sweeps.lease import WATCHED, Lease
 from trajens.errors import INTERRUPTED, STOPPED, StorageError
 from trajens.files import Lock, storage_errors

@@ -15,7 +15,7 @@ from typing import Any
 
 import submitit
 
-from trajens.app.sweeps.directory import Outcome, TaskState, SweepDirectory, kept_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, kept_outcome
 from trajens.app.sweeps.lease import holder
 from trajens.app.sweeps.task import Task, save
 from trajens.errors import InputError, first_line
