@@ -34,7 +34,7 @@ import time
 from trajens.app.sweeps import sweep
 from trajens.app.sweeps.directory import SweepDirectory
 from trajens.app.sweeps.plan import Plan
-from trajens.app.sweeps.directory import Outcome, State, keep_outcome
+from trajens.app.sweeps.directory import Outcome, TaskState, keep_outcome
 from trajens.app.sweeps.task import Task
 from trajens.app.sweeps.engines.local import LocalEngine
 if __name__ == "__main__":
@@ -42,7 +42,7 @@ if __name__ == "__main__":
     directory = SweepDirectory({out!r})
     directory.begin()
     for run in plan.runs:
-        keep_outcome(directory, run.name, Outcome(State.COMPLETE))
+        keep_outcome(directory, run.name, Outcome(TaskState.COMPLETE))
     begin = time.perf_counter()
     engine = LocalEngine()
     pending = [engine.submit(Task({out!r}, run.name)) for run in plan.runs]

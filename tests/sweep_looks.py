@@ -2,11 +2,11 @@
 
 import math
 
-from trajens.app.sweeps.directory import Outcome, State
-from trajens.app.sweeps.results import Look
+from trajens.app.sweeps.directory import Outcome, TaskState
+from trajens.app.sweeps.results import RunRow
 
 
-def look(state=State.COMPLETE, sentence="", chains=4, accuracy=None, **options):
+def look(state=TaskState.COMPLETE, sentence="", chains=4, accuracy=None, **options):
     """A run whose loss is 10 seed + s / tau, and a hundredth of that its error over chains."""
     name = ",".join(f"{key}={value}" for key, value in sorted(options.items()))
     loss = 10.0 * options.get("seed", 0) + options.get("s", 1.0) / options.get("tau", 1)
@@ -17,15 +17,17 @@ def look(state=State.COMPLETE, sentence="", chains=4, accuracy=None, **options):
     }
     if accuracy is not None:
         summary |= {"vote_accuracy": accuracy, "vote_accuracy_stderr": 0.01}
-    return Look(name, Outcome(state, sentence), options, options.get("s"), summary if state is State.COMPLETE else {})
+    return RunRow(
+        name, Outcome(state, sentence), options, options.get("s"), summary if state is TaskState.COMPLETE else {}
+    )
 
 
 def some_that_failed(runs):
     """The same, of which one failed, one is at work, with averages so far, and one waits."""
     failed, running, waiting = (
-        Outcome(State.FAILED, "a sentence with <b>"),
-        Outcome(State.RUNNING, "here"),
-        State.WAITING,
+        Outcome(TaskState.FAILED, "a sentence with <b>"),
+        Outcome(TaskState.RUNNING, "here"),
+        TaskState.WAITING,
     )
     changed = [runs[0]._replace(outcome=failed, summary={}), runs[1]._replace(outcome=running)]
     return [*changed, *(run._replace(outcome=Outcome(waiting), summary={}) for run in runs[2:3]), *runs[3:]]

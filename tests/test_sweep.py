@@ -26,7 +26,7 @@ from trajens.app.cli import sweep as engines
 from trajens.app.cli import sweep as sweep_table
 from trajens.app.experiment import Experiment
 from trajens.app.sweeps import driver
-from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, keep_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome
 from trajens.app.sweeps.lease import Lease
 from trajens.app.sweeps.plan import Plan
 from trajens.app.sweeps.results import Reached, parquet_of, reached, rows_of, table_of
@@ -71,13 +71,13 @@ class GivenPending:
 
 
 def test_one_that_fails_is_told_and_tried_again_and_the_others_are_complete(tmp_path):
-    outcomes = dict.fromkeys(["seed=1", "seed=3"], Outcome(State.COMPLETE)) | {
-        "seed=2": Outcome(State.FAILED, "a sentence")
+    outcomes = dict.fromkeys(["seed=1", "seed=3"], Outcome(TaskState.COMPLETE)) | {
+        "seed=2": Outcome(TaskState.FAILED, "a sentence")
     }
     swept = tj.sweep(PLAN, tmp_path / "a", Given(outcomes))
     assert swept.failed == {"seed=2": "a sentence"}
     assert not swept.is_complete
-    engine = Given({"seed=2": Outcome(State.COMPLETE), "seed=4": Outcome(State.COMPLETE)})
+    engine = Given({"seed=2": Outcome(TaskState.COMPLETE), "seed=4": Outcome(TaskState.COMPLETE)})
     swept = tj.sweep({"options": SMALL, "grid": {"seed": [1, 2, 3, 4]}}, tmp_path / "a", engine)
     assert engine.submitted == ["seed=2", "seed=4"]
     assert swept.is_complete
@@ -86,7 +86,7 @@ def test_one_that_fails_is_told_and_tried_again_and_the_others_are_complete(tmp_
 
 
 def test_a_stop_asks_those_at_work_and_takes_back_the_rest(tmp_path):
-    engine = Given({f"seed={i}": Outcome(State.STOPPED) for i in (1, 2, 3)}, after=5)
+    engine = Given({f"seed={i}": Outcome(TaskState.STOPPED) for i in (1, 2, 3)}, after=5)
     directory, seen = SweepDirectory(tmp_path / "a"), []
 
     def stop():
@@ -97,9 +97,9 @@ def test_a_stop_asks_those_at_work_and_takes_back_the_rest(tmp_path):
     swept = tj.sweep(PLAN, tmp_path / "a", engine, stop=stop, show=lambda o: seen.append(dict(o)))
     assert engine.cancelled == ["seed=2", "seed=3"]
     assert directory.stop.exists()
-    assert {outcome.state for outcome in swept.outcomes.values()} == {State.STOPPED}
-    assert seen[0]["seed=2"].state is State.WAITING
-    tj.sweep(PLAN, tmp_path / "a", Given({f"seed={i}": Outcome(State.COMPLETE) for i in (1, 2, 3)}))
+    assert {outcome.state for outcome in swept.outcomes.values()} == {TaskState.STOPPED}
+    assert seen[0]["seed=2"].state is TaskState.WAITING
+    tj.sweep(PLAN, tmp_path / "a", Given({f"seed={i}": Outcome(TaskState.COMPLETE) for i in (1, 2, 3)}))
     assert not directory.stop.exists()
 
 
@@ -116,7 +116,7 @@ def test_two_drivers_are_refused(tmp_path):
 def test_a_driver_that_lost_its_lease_stops(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "BEAT", 0.05)
     monkeypatch.setattr("trajens.app.sweeps.lease.BEAT", 0.0)
-    engine = Given({f"seed={i}": Outcome(State.STOPPED) for i in (1, 2, 3)}, after=10**6)
+    engine = Given({f"seed={i}": Outcome(TaskState.STOPPED) for i in (1, 2, 3)}, after=10**6)
     lease = tmp_path / "a" / "lease"
     swept = tj.sweep(PLAN, tmp_path / "a", engine, stop=lambda: lease.write_text("{}") and False)
     assert engine.cancelled == ["seed=1", "seed=2", "seed=3"]
@@ -124,7 +124,7 @@ def test_a_driver_that_lost_its_lease_stops(tmp_path, monkeypatch):
 
 
 def test_an_interrupt_in_python_asks_for_a_stop(tmp_path):
-    engine = Given({f"seed={i}": Outcome(State.STOPPED) for i in (1, 2, 3)}, after=3)
+    engine = Given({f"seed={i}": Outcome(TaskState.STOPPED) for i in (1, 2, 3)}, after=3)
 
     def interrupted():
         raise KeyboardInterrupt
@@ -180,8 +180,8 @@ def swept(tmp_path_factory):
     directory.keep({run.name: run.config.to_toml() for run in plan.runs})
     for run in plan.runs[:2]:
         Experiment(run.config).run(directory.run(run.name))
-        keep_outcome(directory, run.name, Outcome(State.COMPLETE))
-    keep_outcome(directory, "chains=4,s=30", Outcome(State.FAILED, "a sentence, with a comma"))
+        keep_outcome(directory, run.name, Outcome(TaskState.COMPLETE))
+    keep_outcome(directory, "chains=4,s=30", Outcome(TaskState.FAILED, "a sentence, with a comma"))
     return directory
 
 
@@ -207,7 +207,7 @@ def test_an_option_is_no_number_of_the_same_name(tmp_path):
     directory.begin()
     plan = Plan.of({"options": SMALL, "grid": {"acceptance": ["penalty", "paper"]}})
     directory.keep({run.name: run.config.to_toml() for run in plan.runs})
-    keep_outcome(directory, "acceptance=paper", Outcome(State.FAILED, "a sentence"))
+    keep_outcome(directory, "acceptance=paper", Outcome(TaskState.FAILED, "a sentence"))
     assert [row["option_acceptance"] for row in rows_of(directory)] == ["penalty", "paper"]
     assert "acceptance" not in rows_of(directory)[0]
 
@@ -303,7 +303,7 @@ def test_runs_without_a_summary_have_a_row_for_every_s(tmp_path):
     directory = SweepDirectory(tmp_path / "a")
     directory.begin()
     directory.keep({run.name: run.config.to_toml() for run in plan.runs})
-    keep_outcome(directory, plan.runs[0].name, Outcome(State.FAILED, "a sentence"))
+    keep_outcome(directory, plan.runs[0].name, Outcome(TaskState.FAILED, "a sentence"))
     assert [(row["s"], row["state"], row["sentence"]) for row in rows_of(directory)] == [
         *((5.0, "failed", "a sentence"), (10.0, "failed", "a sentence")),
         *((1000.0, "waiting", ""), (30, "waiting", "")),
@@ -327,11 +327,15 @@ def test_a_line_says_what_failed_and_what_is_left_of_everything(swept, monkeypat
     table, shares = sweep_table.SweepTable(swept), {"a": 0.0, "b": 0.5, "c": 0.0, "d": 0.0}
     table._console = Lines()
     monkeypatch.setattr(sweep_table, "reached", lambda run: Reached(shares[run.name], 1.0, 7.0))
-    outcomes = {name: Outcome(State.WAITING) for name in shares}
+    outcomes = {name: Outcome(TaskState.WAITING) for name in shares}
     table(outcomes)
     table._began = time.monotonic() - 60
     # One and a quarter done in a minute, of one that failed nothing is left: another one and a half and a quarter.
-    outcomes |= {"a": Outcome(State.COMPLETE), "b": Outcome(State.RUNNING), "c": Outcome(State.FAILED, "a [sentence]")}
+    outcomes |= {
+        "a": Outcome(TaskState.COMPLETE),
+        "b": Outcome(TaskState.RUNNING),
+        "c": Outcome(TaskState.FAILED, "a [sentence]"),
+    }
     shares["b"] = 0.75
     table(outcomes)
     table(outcomes)
@@ -371,9 +375,9 @@ def test_the_commands_that_look(swept, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("states", "code"),
     [
-        ({"a": State.COMPLETE, "b": State.COMPLETE}, None),
-        ({"a": State.COMPLETE, "b": State.FAILED}, 4),
-        ({"a": State.STOPPED, "b": State.FAILED}, 75),
+        ({"a": TaskState.COMPLETE, "b": TaskState.COMPLETE}, None),
+        ({"a": TaskState.COMPLETE, "b": TaskState.FAILED}, 4),
+        ({"a": TaskState.STOPPED, "b": TaskState.FAILED}, 75),
     ],
 )
 def test_an_engine_on_the_command_line_tells_what_failed_and_exits_by_it(monkeypatch, capsys, tmp_path, states, code):
@@ -384,14 +388,14 @@ def test_an_engine_on_the_command_line_tells_what_failed_and_exits_by_it(monkeyp
         return driver.Swept(out, {name: Outcome(state, "a sentence") for name, state in states.items()})
 
     monkeypatch.setattr(engines, "sweep", sweep)
-    asked = engines.Asked("slurm", minutes=9, slurm=["gpus-per-node=1", "partition=a=b"])
+    asked = engines.EngineOptions("slurm", minutes=9, slurm=["gpus-per-node=1", "partition=a=b"])
     with contextlib.ExitStack() as stack:
         if code is not None:
             end = stack.enter_context(pytest.raises(typer.Exit))
         assert asked.swept(tmp_path / "plan.toml", tmp_path / "a").is_complete
     assert code is None or end.value.exit_code == code
     assert told == {"engine": "slurm", "minutes": 9, "slurm": {"gpus_per_node": 1, "partition": "a=b"}}
-    assert ("trajens: b failed: a sentence" in capsys.readouterr().err) == (states["b"] is State.FAILED)
+    assert ("trajens: b failed: a sentence" in capsys.readouterr().err) == (states["b"] is TaskState.FAILED)
 
 
 def test_trajens_and_a_task_are_loaded_without_dask_and_a_task_without_jax():

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.sweeping import wait_for
-from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, keep_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome
 from trajens.app.sweeps.engines import local
 from trajens.app.sweeps.engines import slurm as engines
 from trajens.app.sweeps.task import Task, runner
@@ -27,10 +27,10 @@ class Held:
         self.places.append(task.environment)
         while not self.let_go.wait(0.01):
             if is_closed():
-                return Outcome(State.STOPPED, "closed")
+                return Outcome(TaskState.STOPPED, "closed")
         if task.name == "bad":
             raise ValueError("a bug")
-        return Outcome(State.COMPLETE)
+        return Outcome(TaskState.COMPLETE)
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def test_every_thread_of_this_machine_has_a_place_of_its_own_and_the_rest_waits(
         held.let_go.set()
         wait_for(lambda: all(waiting.outcome() for waiting in pending))
     assert [waiting.outcome() for waiting in pending] == [
-        *(Outcome(State.COMPLETE), Outcome(State.FAILED, "ValueError: a bug"), Outcome(State.COMPLETE)),
-        Outcome(State.WAITING, "taken back"),
+        *(Outcome(TaskState.COMPLETE), Outcome(TaskState.FAILED, "ValueError: a bug"), Outcome(TaskState.COMPLETE)),
+        Outcome(TaskState.WAITING, "taken back"),
     ]
 
 
@@ -63,7 +63,7 @@ def test_an_engine_of_this_machine_that_is_closed_ends_what_it_is_at_and_begins_
     wait_for(lambda: len(held.places) == 2)
     engine.close()
     states = [waiting.outcome().state for waiting in pending]
-    assert states == [State.STOPPED, State.STOPPED, State.WAITING]
+    assert states == [TaskState.STOPPED, TaskState.STOPPED, TaskState.WAITING]
     assert len(held.places) == 2
 
 
@@ -133,7 +133,7 @@ def test_the_queue_is_asked_for_once_in_ten_seconds_and_files_only_of_jobs_that_
         assert not any(waiting.outcome() for waiting in pending)
     assert slurm.asked[begin:] in (2 * ["squeue"], 3 * ["squeue"])
     monkeypatch.setattr(engines, "holder", lambda _: None)
-    keep_outcome(directory, "seed=3", Outcome(State.FAILED, "a sentence"))
+    keep_outcome(directory, "seed=3", Outcome(TaskState.FAILED, "a sentence"))
     slurm.gone.add(pending[3].job)
     slurm.now += 11.0
     assert [i for i, waiting in enumerate(pending) if waiting.outcome()] == [3]

@@ -14,7 +14,7 @@ from trajens.app.report import SweepSeen, sweep_page
 from trajens.app.report.sweep_charts import SLICES, Layout
 from trajens.app.report.sweep_design import Design
 from trajens.app.report.sweep_measures import QUANTITIES, errors_said, measured
-from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, keep_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome
 from trajens.app.sweeps.lease import Lease
 from trajens.app.sweeps.plan import Plan
 from trajens.app.sweeps.results import looks_at
@@ -77,7 +77,7 @@ def test_errors_are_over_seeds_or_else_over_chains():
     assert errors_said([point], LOSS) == "Errors: standard errors over the 4 chains of one run."
     both = measured([alone, other], LOSS)
     assert both == (19.0, pytest.approx(5.0), 2, 2)
-    three = measured([alone, other, third, look(State.RUNNING, s=4.0, seed=4)], LOSS)
+    three = measured([alone, other, third, look(TaskState.RUNNING, s=4.0, seed=4)], LOSS)
     assert three == (24.0, pytest.approx(10 / math.sqrt(3)), 3, 3)
     assert errors_said([both, three], LOSS) == "Errors: standard errors over 2 to 3 seeds, of the means of their runs."
     assert errors_said([both, point, point], LOSS).endswith(
@@ -85,7 +85,7 @@ def test_errors_are_over_seeds_or_else_over_chains():
     )
     single = measured([look(s=4.0, chains=1)], LOSS)
     assert errors_said([single], LOSS) == "Errors: none, since one chain of one run has no error."
-    assert measured([look(State.FAILED)], LOSS) is None
+    assert measured([look(TaskState.FAILED)], LOSS) is None
     assert measured([alone], QUANTITIES[3]) is None
 
 
@@ -192,7 +192,7 @@ def swept(tmp_path_factory):
     directory.begin()
     directory.keep({run.name: run.config.to_toml() for run in plan.runs})
     Experiment(plan.runs[0].config).run(directory.run(plan.runs[0].name))
-    keep_outcome(directory, plan.runs[0].name, Outcome(State.COMPLETE))
+    keep_outcome(directory, plan.runs[0].name, Outcome(TaskState.COMPLETE))
     return directory
 
 
@@ -242,7 +242,7 @@ def test_watching_a_sweep_renews_the_page_until_nobody_goes_on(swept, capsys, mo
         looks.append(file.read_text() if file.exists() else "")
         if len(looks) == 1:
             lease.take()
-            keep_outcome(swept, "sigma=0.2", Outcome(State.FAILED, "a sentence"))
+            keep_outcome(swept, "sigma=0.2", Outcome(TaskState.FAILED, "a sentence"))
         elif len(looks) == 2:
             lease.release()
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.sweeping import children_of, shared_programs, wait_for
 from trajens.app.sweeps import lease as leases
-from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, keep_outcome, outcome_of
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome, outcome_of
 from trajens.app.sweeps.lease import Lease, holder
 from trajens.app.sweeps.plan import Plan
 from trajens.app.sweeps.task import Task, save
@@ -116,31 +116,31 @@ def test_of_many_who_want_a_lease_that_is_over_one_gets_it(tmp_path):
 
 def test_states_are_read_from_files(tmp_path):
     directory = directory_of(tmp_path / "a")
-    assert outcome_of(directory, "run") == (State.WAITING, "")
+    assert outcome_of(directory, "run") == (TaskState.WAITING, "")
     lease = Lease(directory.task("run", "lease"))
     lease.take()
-    assert outcome_of(directory, "run").state is State.RUNNING
+    assert outcome_of(directory, "run").state is TaskState.RUNNING
     lease.release()
     directory.run("run").mkdir()
     (directory.run("run") / "config.toml").touch()
-    assert outcome_of(directory, "run").state is State.STOPPED
-    keep_outcome(directory, "run", Outcome(State.FAILED, "a sentence"))
-    assert outcome_of(directory, "run") == (State.FAILED, "a sentence")
-    keep_outcome(directory, "run", Outcome(State.COMPLETE))
-    assert outcome_of(directory, "run").state is State.STOPPED
+    assert outcome_of(directory, "run").state is TaskState.STOPPED
+    keep_outcome(directory, "run", Outcome(TaskState.FAILED, "a sentence"))
+    assert outcome_of(directory, "run") == (TaskState.FAILED, "a sentence")
+    keep_outcome(directory, "run", Outcome(TaskState.COMPLETE))
+    assert outcome_of(directory, "run").state is TaskState.STOPPED
     (directory.run("run") / "checkpoint-1.npz").touch()
-    assert outcome_of(directory, "run").state is State.COMPLETE
+    assert outcome_of(directory, "run").state is TaskState.COMPLETE
     directory.task("run", "json").write_text("{")
-    assert outcome_of(directory, "run").state is State.STOPPED
+    assert outcome_of(directory, "run").state is TaskState.STOPPED
 
 
 @pytest.mark.slow
 def test_a_task_makes_a_run_complete_and_then_does_nothing(tmp_path):
     directory = directory_of(tmp_path / "a")
-    assert task(directory)() == Outcome(State.COMPLETE)
+    assert task(directory)() == Outcome(TaskState.COMPLETE)
     assert StoredRun(directory.run("run")).is_complete
     begin = time.monotonic()
-    assert task(directory)() == Outcome(State.COMPLETE)
+    assert task(directory)() == Outcome(TaskState.COMPLETE)
     assert time.monotonic() - begin < 0.5
     assert len(StoredRun(directory.run("run")).sessions) == 1
     assert not directory.task("run", "lease").exists()
@@ -155,7 +155,7 @@ def test_a_setting_that_fails_says_so(tmp_path):
     directory.keep({run.name: run.config.to_toml() for run in plan.runs})
     data.write_text("a,label\n1,0\nx,1\n,\n")
     outcome = task(directory)()
-    assert outcome.state is State.FAILED
+    assert outcome.state is TaskState.FAILED
     assert "bad.csv' must" in outcome.sentence
     assert outcome_of(directory, "run") == outcome
 
@@ -169,8 +169,8 @@ def test_a_task_stops_when_asked_and_goes_on_when_not(tmp_path):
     wait_for(lambda: checkpoints(directory.run("run")))
     directory.stop.touch()
     thread.join()
-    assert found == [Outcome(State.STOPPED, "asked to stop")]
-    assert task(directory)().state is State.STOPPED
+    assert found == [Outcome(TaskState.STOPPED, "asked to stop")]
+    assert task(directory)().state is TaskState.STOPPED
     assert 0 < StoredRun(directory.run("run")).epoch < 2**31 - 1
 
 
@@ -187,7 +187,7 @@ def test_a_process_that_is_killed_is_started_again_and_one_without_a_parent_ends
     parent.kill()
     parent.wait()
     wait_for(lambda: not os.path.exists(f"/proc/{child}"))
-    assert outcome_of(directory, "run").state is State.STOPPED
+    assert outcome_of(directory, "run").state is TaskState.STOPPED
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_a_run_saves_itself_when_the_time_of_its_job_is_over(tmp_path):
 def test_a_run_that_is_killed_without_end_fails(tmp_path, monkeypatch):
     directory = directory_of(tmp_path / "a")
     outcome = Task(str(directory.path), "run", {"PYTHONPATH": suicide(tmp_path)})()
-    assert outcome.state is State.FAILED
+    assert outcome.state is TaskState.FAILED
     assert "got signal 9 3 times" in outcome.sentence
 
 
@@ -229,7 +229,7 @@ def test_a_run_larger_than_its_worker_fails(tmp_path, monkeypatch, is_of_the_pla
     monkeypatch.setenv("TRAJENS_MEMORY", str(2**40 if is_of_the_place else 50 * 2**20))
     place = {"TRAJENS_MEMORY": str(50 * 2**20)} if is_of_the_place else {}
     outcome = Task(str(directory_of(tmp_path / "a").path), "run", place)()
-    assert outcome.state is State.FAILED
+    assert outcome.state is TaskState.FAILED
     assert "must fit into the memory of its worker" in outcome.sentence
 
 

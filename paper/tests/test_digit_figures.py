@@ -17,7 +17,7 @@ from test_figures import drawn_again
 from trajens.app import sweeps
 from trajens.app.experiment import Experiment
 from trajens.app.resolve import resolve
-from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, keep_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome
 from trajens.storage.directory import read_toml
 from trajens_paper import FIGURES, digits, figure_drift
 from trajens_paper.claims import read_claims
@@ -112,11 +112,11 @@ class Here:
     def submit(self, task):
         directory = SweepDirectory(task.path)
         Experiment(resolve(read_toml(directory.task(task.name, "toml")))).run(directory.run(task.name))
-        keep_outcome(directory, task.name, Outcome(State.COMPLETE))
+        keep_outcome(directory, task.name, Outcome(TaskState.COMPLETE))
         return self
 
     def outcome(self):
-        return Outcome(State.COMPLETE)
+        return Outcome(TaskState.COMPLETE)
 
     def close(self):
         pass
@@ -148,7 +148,7 @@ def test_the_plan_of_figure_3_has_the_options_of_its_runs(tmp_path, monkeypatch)
 
     def sweep(plan, folder):
         plans.append((plan, folder))
-        return sweeps.Swept(folder, {"tau-3": Outcome(State.FAILED, "a sentence.")})
+        return sweeps.Swept(folder, {"tau-3": Outcome(TaskState.FAILED, "a sentence.")})
 
     with pytest.raises(tj.InputError, match=r"some that are not, tau-3: a sentence\.; the same command goes on"):
         figure_3(tmp_path, scale=TINY, seed=4, sweep=sweep)

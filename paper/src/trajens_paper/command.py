@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trajens.app.cli.environment import use_all_cores
-from trajens.app.cli.sweep import ENGINE_HELP, MINUTES, PER_GPU, SCHEDULER, SLURM, WORKERS, Asked, leave_gpus
+from trajens.app.cli.sweep import ENGINE_HELP, MINUTES, PER_GPU, SCHEDULER, SLURM, WORKERS, EngineOptions, leave_gpus
 from trajens.app.kinds import whole
 from trajens.app.sweeps.engines import ENGINES
 from trajens.errors import choice, require
@@ -47,7 +47,7 @@ def figure(
     """
     names = list(FIGURES) if name == "all" else [choice("figure", name, [*FIGURES, "all"])]
     who = "" if engine is None else choice("engine", engine, ENGINES)
-    asked = Asked(who, workers, per_gpu, scheduler, minutes, slurm)
+    asked = EngineOptions(who, workers, per_gpu, scheduler, minutes, slurm)
     options: dict[str, Any] = {"scale": scale, "seed": whole("seed", seed), "progress": True}
     if engine is None:
         for option, value in asked._asdict().items():

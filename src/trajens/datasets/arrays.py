@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajens.datasets.tables import Column
+from trajens.datasets.tables import TableColumn
 from trajens.errors import InputError, first_line, require
 
 
@@ -64,13 +64,15 @@ def classes_in(folder: Path) -> tuple[str, ...] | tuple[int, ...]:
     return tuple(numbers) if numbers == list(range(len(names))) else tuple(names)
 
 
-def labelled_images(folder: Path, is_colour: bool | None = None) -> tuple[np.ndarray, Column, Callable[[int], str]]:
+def labelled_images(
+    folder: Path, is_colour: bool | None = None
+) -> tuple[np.ndarray, TableColumn, Callable[[int], str]]:
     """Images (n, ...) of all classes, the names of their classes as a column, and what names the place of a label."""
     files = [file for _, files in _by_class(folder) for file in files]
     require(len(files) > 0, f"'{folder}' must have a subfolder of images for each class, got none; check the path.")
     names = [file.parent.name for file in files]
     numbers = np.array([float(name) if name.isascii() and name.isdigit() else np.nan for name in names])
-    column = Column("class", numbers, names, True)
+    column = TableColumn("class", numbers, names, True)
     return read(files, is_colour), column, lambda place: f"'{files[place]}'"
 
 

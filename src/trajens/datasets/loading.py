@@ -12,7 +12,7 @@ import numpy as np
 from trajens.datasets import tables
 from trajens.datasets.arrays import Labelled, classes_in, labelled_images, load_labelled, moments
 from trajens.datasets.reading import Feature, Label, Reading, as_column, entry_of, is_table, label_column, line_of
-from trajens.datasets.tables import MISSING, Column
+from trajens.datasets.tables import MISSING, TableColumn
 from trajens.errors import InputError, require
 from trajens.losses import OF_CLASSES
 
@@ -91,7 +91,7 @@ def learn(
     column, where = table.columns[name], line_of(table)
     reading = Reading(
         "table",
-        _label(name, column, file, where, loss, is_scaled, num_classes),
+        _label(name, column, file, where, loss=loss, is_scaled=is_scaled, num_classes=num_classes),
         features,
         (sum(1 if feature.levels is None else len(feature.levels) for feature in features),),
         missing=missing,
@@ -117,7 +117,7 @@ def _learn_array(
     file: Path, data: Labelled, loss: str | None, is_scaled: bool, num_classes: int | None
 ) -> tuple[Reading, Labelled]:
     column = as_column(data.y)
-    label = _label(None, column, file, entry_of, loss, is_scaled, num_classes)
+    label = _label(None, column, file, entry_of, loss=loss, is_scaled=is_scaled, num_classes=num_classes)
     reading = _reading(data.x, label, is_scaled)
     return reading, Labelled(reading.array(data.x, file), reading.labels(column, entry_of, file))
 
@@ -148,7 +148,7 @@ def _reading(x: np.ndarray, label: Label, is_scaled: bool) -> Reading:
     return Reading("array", label, features, x.shape[1:], is_bytes=is_bytes, is_standardised=is_scaled)
 
 
-def _feature(column: Column, file: Path) -> Feature:
+def _feature(column: TableColumn, file: Path) -> Feature:
     named = f"column '{column.name}' of '{file}'"
     if column.is_text:
         return Feature(column.name, _levels(column, named))
@@ -159,9 +159,10 @@ def _feature(column: Column, file: Path) -> Feature:
 
 def _label(
     name: str | None,
-    column: Column,
+    column: TableColumn,
     file: Path,
     where: Callable[[int], str],
+    *,
     loss: str | None,
     is_scaled: bool,
     num_classes: int | None,
@@ -189,7 +190,7 @@ def _label(
     return Label(name, None, mean, std) if std > 0 else Label(name)
 
 
-def _texts(column: Column, file: Path, where: Callable[[int], str], loss: str | None) -> tuple[str, ...]:
+def _texts(column: TableColumn, file: Path, where: Callable[[int], str], loss: str | None) -> tuple[str, ...]:
     """Classes that are texts, in alphabetical order; numbers among them are a slip unless classes were asked for."""
     texts = column.texts or []
     is_number = ~np.isnan(column.numbers)
@@ -203,7 +204,7 @@ def _texts(column: Column, file: Path, where: Callable[[int], str], loss: str | 
     return _levels(column, f"column '{column.name}' of '{file}'", is_asked_for=loss is not None)
 
 
-def _levels(column: Column, named: str, is_asked_for: bool = False) -> tuple[str, ...]:
+def _levels(column: TableColumn, named: str, is_asked_for: bool = False) -> tuple[str, ...]:
     """The different texts of a column in alphabetical order, if they are few."""
     levels = sorted({text for text in column.texts or [] if text.casefold() not in MISSING})
     number = next((level for level in levels if _DECIMAL_COMMA.fullmatch(level)), None)

@@ -16,7 +16,7 @@ import numpy as np
 
 from trajens.datasets import tables
 from trajens.datasets.arrays import Labelled, images_in, labelled_images, load_inputs, load_labelled, read, standardised
-from trajens.datasets.tables import MISSING, Column, Table
+from trajens.datasets.tables import MISSING, Table, TableColumn
 from trajens.errors import InputError, require
 
 LABEL_NAMES = ("label", "labels", "y", "target", "class")
@@ -172,7 +172,7 @@ class Reading:
         # Models divide bytes by 255, and take images of small whole numbers for bytes.
         return x.astype(np.float32) if x.dtype == np.uint8 or (x.ndim > 2 and x.dtype.kind in "iu") else x
 
-    def labels(self, column: Column, where: Callable[[int], str], file: Path) -> np.ndarray:
+    def labels(self, column: TableColumn, where: Callable[[int], str], file: Path) -> np.ndarray:
         """Labels (n,): int64 places of classes, or float32 numbers on the scale of the training data."""
         label, values = self.label, column.numbers
         place = _first_missing(column)
@@ -240,9 +240,9 @@ def is_table(file: Path) -> bool:
     return file.suffix.lower() in tables.SUFFIXES
 
 
-def as_column(y: np.ndarray) -> Column:
+def as_column(y: np.ndarray) -> TableColumn:
     """Labels of an array as a column of numbers."""
-    return Column("y", y.astype(np.float64), None, False)
+    return TableColumn("y", y.astype(np.float64), None, False)
 
 
 def label_column(file: Path, names: list[str], label: str | None = None) -> str:
@@ -264,7 +264,7 @@ def shown(classes: tuple[Any, ...]) -> str:
     return ", ".join(map(str, classes[:8])) + (", .." if len(classes) > 8 else "")
 
 
-def _plain(file: Path, width: int, needs_label: bool) -> tuple[np.ndarray, Column | None, Callable[[int], str]]:
+def _plain(file: Path, width: int, needs_label: bool) -> tuple[np.ndarray, TableColumn | None, Callable[[int], str]]:
     """Numbers of a table for a run whose inputs have no names: all columns but the label, in their order."""
     names = [name for name in tables.header(file) if name]
     is_labelled = needs_label or len(names) == width + 1
@@ -295,7 +295,7 @@ def _as_bytes(x: np.ndarray, file: Path) -> np.ndarray:
     return x.astype(np.uint8, copy=False)
 
 
-def _one_hot(levels: tuple[str, ...], column: Column, where: Callable[[int], str], named: str) -> np.ndarray:
+def _one_hot(levels: tuple[str, ...], column: TableColumn, where: Callable[[int], str], named: str) -> np.ndarray:
     known = {level: k for k, level in enumerate(levels)}
     places = np.array([known.get(text, -1) for text in column.texts or []])
     bad = _first(places < 0)
@@ -312,13 +312,13 @@ def _fits(values: np.ndarray) -> np.ndarray:
     return np.abs(values) <= np.finfo(np.float32).max
 
 
-def _is_missing(column: Column) -> np.ndarray:
+def _is_missing(column: TableColumn) -> np.ndarray:
     if column.texts is not None:
         return np.array([text.casefold() in MISSING for text in column.texts])
     return np.isnan(column.numbers)
 
 
-def _first_missing(column: Column) -> int | None:
+def _first_missing(column: TableColumn) -> int | None:
     return _first(_is_missing(column))
 
 
@@ -326,7 +326,7 @@ def _first(is_meant: np.ndarray) -> int | None:
     return int(is_meant.argmax()) if is_meant.any() else None
 
 
-def _cell(column: Column, place: int | None) -> str:
+def _cell(column: TableColumn, place: int | None) -> str:
     if place is None:
         return ""
     return f"'{column.texts[place]}'" if column.texts is not None else f"{column.numbers[place]:g}"

@@ -26,7 +26,7 @@ _DELIMITERS = (",", ";", "\t")
 _BLOCK = 4096
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column of a table.
 
     Attributes
@@ -49,7 +49,7 @@ class Table(NamedTuple):
     """Columns by name, and the line of the file in which every row begins; the names are in line 1."""
 
     file: Path
-    columns: dict[str, Column]
+    columns: dict[str, TableColumn]
     lines: np.ndarray
 
 
@@ -152,7 +152,7 @@ class _Growing:
         else:
             self._texts = []
 
-    def done(self, file: Path) -> Column:
+    def done(self, file: Path) -> TableColumn:
         if self._word is not None and self._number is not None and not self._keeps_texts:
             (word, line), (number, other) = self._word, self._number
             raise InputError(
@@ -161,7 +161,7 @@ class _Growing:
             )
         is_text = self._word is not None
         texts = self._texts if self._keeps_texts or is_text else None
-        return Column(self.name, np.concatenate(self._numbers), texts, is_text)
+        return TableColumn(self.name, np.concatenate(self._numbers), texts, is_text)
 
 
 def _numbers(cells: list[str]) -> tuple[np.ndarray, int | None]:

@@ -241,13 +241,13 @@ def conv_net(
     layers = _wholes("channels", channels, "try (8, 16)")
     require(len(layers) > 0, f"channels must have a number for each convolution, got {channels}; try (8, 16).")
     net = ConvNet(
-        image,
-        layers,
-        _each("kernel", kernel, len(layers)),
-        _each("pool", pool, len(layers)),
-        _wholes("hidden", hidden, "try 32, or () for none"),
-        integer("outputs", outputs, 1, "give the number of classes"),
-        choice("activation", activation, ACTIVATIONS),
+        shape=image,
+        channels=layers,
+        kernels=_each("kernel", kernel, len(layers)),
+        pools=_each("pool", pool, len(layers)),
+        hidden=_wholes("hidden", hidden, "try 32, or () for none"),
+        classes=integer("outputs", outputs, 1, "give the number of classes"),
+        activation=choice("activation", activation, ACTIVATIONS),
     )
     _check_sides(net)
     return net

@@ -75,14 +75,15 @@ def features(
     joined, bias = jnp.moveaxis(w, 1, -2).reshape(lanes, *w.shape[2:-1], -1), b.reshape(lanes, -1)
     places = indices.astype(jnp.int32) * (x.size // len(x))
     source = Source(x.reshape(-1), places, x.shape[2], x.shape[3])
-    h = convolved(stages[0], source, joined, bias, activation, cells, interpret)
+    h = convolved(stages[0], source, joined, bias, activation, cells=cells, interpret=interpret)
     # Both models of a pair stand side by side in a pixel.
     models, outputs = jnp.arange(2, dtype=jnp.int32)[:, None], w.shape[-1]
     places = _starts(lanes, m, h)[:, None] + models * outputs
     for stage, (w, b) in zip(stages[1:], others, strict=True):
         source = Source(h.reshape(-1), places.reshape(2 * lanes, m), h.shape[3], h.shape[4])
         weights, bias = w.reshape(-1, *w.shape[2:]), b.reshape(2 * lanes, -1)
-        h, outputs = convolved(stage, source, weights, bias, activation, cells, interpret), w.shape[-1]
+        h = convolved(stage, source, weights, bias, activation, cells=cells, interpret=interpret)
+        outputs = w.shape[-1]
         places = _starts(2 * lanes, m, h)
     if not others:
         return jnp.moveaxis(h[..., : 2 * outputs].reshape(*h.shape[:-1], 2, outputs), -2, 1)
@@ -123,7 +124,7 @@ def convolved(
     bias = jnp.pad(b, ((0, 0), (0, n - outputs)))
     size = m * stage.rows * stage.columns
     call = pl.pallas_call(
-        partial(_program, stage, source.width, source.pixel, cells, activation),
+        partial(_program, _Layout(stage, source.width, source.pixel, cells, activation)),
         grid=(groups, pl.cdiv(size, cells)),
         out_shape=jax.ShapeDtypeStruct((groups, size, n), jnp.float32),
         interpret=interpret,
@@ -133,19 +134,19 @@ def convolved(
     return said.reshape(groups, m, stage.rows, stage.columns, n)
 
 
-def _program(
-    stage: Stage,
-    width: int,
-    pixel: int,
-    cells: int,
-    activation: Callable[[jax.Array], jax.Array],
-    x: Any,
-    starts: Any,
-    w: Any,
-    b: Any,
-    out: Any,
-) -> None:
+class _Layout(NamedTuple):
+    """What a program knows before it runs: `width` and `pixel` of its `Source`, and how many cells it takes."""
+
+    stage: Stage
+    width: int
+    pixel: int
+    cells: int
+    activation: Callable[[jax.Array], jax.Array]
+
+
+def _program(layout: _Layout, x: Any, starts: Any, w: Any, b: Any, out: Any) -> None:
     """What one program does: `cells` cells of a group."""
+    stage, width, pixel, cells, activation = layout
     g, tile = pl.program_id(0), pl.program_id(1)
     f, pools = _side(stage), stage.rows * stage.columns
     side, left = stage.kernel + f - 1, stage.pool // f

@@ -128,14 +128,14 @@ def correlation_times(observed: Observed) -> CorrelationTimes:
         )
     spacing = np.nan if observed.epochs is None else _spacing(observed.epochs)
     return CorrelationTimes(
-        observed.levels,
-        times,
-        times_error,
-        times * spacing,
-        times_error * spacing,
-        along,
-        along_error,
-        counts * observed.draws / times,
+        s=observed.levels,
+        records=times,
+        records_stderr=times_error,
+        epochs=times * spacing,
+        epochs_stderr=times_error * spacing,
+        along_t=along,
+        along_t_stderr=along_error,
+        effective=counts * observed.draws / times,
     )
 
 

@@ -13,9 +13,9 @@ from trajens.app.cli.evaluate import CHAIN, DATA
 from trajens.app.cli.streams import say
 from trajens.app.kinds import as_number
 from trajens.app.report import NAME, Seen, page, seen, sweep_page, sweep_seen
-from trajens.app.sweeps.directory import State, SweepDirectory
+from trajens.app.sweeps.directory import SweepDirectory, TaskState
 from trajens.app.sweeps.lease import holder
-from trajens.app.sweeps.results import Look
+from trajens.app.sweeps.results import RunRow
 from trajens.errors import InputError, number, require
 from trajens.files import write_with_folder
 from trajens.run.stored import StoredRun
@@ -84,14 +84,16 @@ def _is_sweep(directories: list[Path], data: Path | None, chain: str) -> bool:
 
 def _write_sweep(directory: Path, file: Path, pause: float | None) -> None:
     """Write the page once, or again whenever a run has gone on, until none will."""
-    known: dict[str, list[Look]] = {}
+    known: dict[str, list[RunRow]] = {}
     before: object = None
     while True:
         is_driven = holder(SweepDirectory(directory).lease) is not None
         found = sweep_seen(directory, known)
         states = {outcome.state for outcome in found.outcomes.values()}
         # One that failed is tried again by the next driver only.
-        is_over = pause is None or states <= ({State.COMPLETE} if is_driven else {State.COMPLETE, State.FAILED})
+        is_over = pause is None or states <= (
+            {TaskState.COMPLETE} if is_driven else {TaskState.COMPLETE, TaskState.FAILED}
+        )
         now = [(look.run, look.outcome, look.summary.get("epochs")) for look in found.looks]
         if is_over or now != before:
             write_with_folder(file, sweep_page(found, file.parent, None if is_over else pause).encode())

@@ -23,7 +23,7 @@ from typer.core import TyperGroup
 from trajens.app.cli.signals import StopOnSignal
 from trajens.app.cli.streams import say
 from trajens.app.sweeps import Plan, Swept, sweep
-from trajens.app.sweeps.directory import ORDER, Outcome, State, SweepDirectory, spoken
+from trajens.app.sweeps.directory import ORDER, Outcome, SweepDirectory, TaskState, spoken
 from trajens.app.sweeps.engines import ENGINES
 from trajens.app.sweeps.results import outcomes_of, parquet_of, reached, rows_of, table_of
 from trajens.errors import SOME_FAILED, STOPPED, require
@@ -34,7 +34,12 @@ _READ = 32
 """Runs at work that are asked how far they have come, at a time."""
 _TOLD = 16
 """Failures that are told as they come, at most; all of them are told at the end."""
-_STYLES = {State.RUNNING: "cyan", State.FAILED: "bold red", State.STOPPED: "yellow", State.COMPLETE: "green"}
+_STYLES = {
+    TaskState.RUNNING: "cyan",
+    TaskState.FAILED: "bold red",
+    TaskState.STOPPED: "yellow",
+    TaskState.COMPLETE: "green",
+}
 
 
 class SweepTable:
@@ -54,7 +59,7 @@ class SweepTable:
         now = time.monotonic()
         if self._at_first is None:
             # What runs have behind them from an earlier time is not done now.
-            self._look([name for name, outcome in outcomes.items() if outcome.state is not State.COMPLETE])
+            self._look([name for name, outcome in outcomes.items() if outcome.state is not TaskState.COMPLETE])
             self._at_first = self._done(outcomes)
         if now - self._shown < (_SECONDS if self._live is not None else _LINE_SECONDS):
             return
@@ -71,7 +76,7 @@ class SweepTable:
 
     def _tell_failures(self, outcomes: dict[str, Outcome]) -> None:
         for name, outcome in outcomes.items():
-            if outcome.state is State.FAILED and name not in self._told and len(self._told) < _TOLD:
+            if outcome.state is TaskState.FAILED and name not in self._told and len(self._told) < _TOLD:
                 self._told.add(name)
                 text = f"sweep  {name} failed: {outcome.sentence}"
                 self._console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -85,14 +90,14 @@ class SweepTable:
 
     def _done(self, outcomes: dict[str, Outcome]) -> float:
         """Runs that are done, those at work by their parts."""
-        is_complete = {name: outcome.state is State.COMPLETE for name, outcome in outcomes.items()}
+        is_complete = {name: outcome.state is TaskState.COMPLETE for name, outcome in outcomes.items()}
         return sum(1.0 if is_complete[name] else self._shares.get(name, 0.0) for name in outcomes)
 
     def _left(self, outcomes: dict[str, Outcome]) -> str:
         """Time until all are done, if a run of the rest takes as long as one did since the sweep was begun."""
-        running = [name for name in self._shares if outcomes[name].state is State.RUNNING]
+        running = [name for name in self._shares if outcomes[name].state is TaskState.RUNNING]
         self._look(running[:_READ])
-        failed = [name for name, outcome in outcomes.items() if outcome.state is State.FAILED]
+        failed = [name for name, outcome in outcomes.items() if outcome.state is TaskState.FAILED]
         now = self._done(outcomes)
         done = now - (self._at_first or 0.0)
         left = len(outcomes) - now - sum(1 - self._shares.get(name, 0.0) for name in failed)
@@ -119,7 +124,7 @@ def drawn(directory: SweepDirectory, outcomes: dict[str, Outcome], most: int) ->
     for name in sorted(outcomes, key=lambda name: ORDER.index(outcomes[name].state))[:most]:
         outcome = outcomes[name]
         share, loss, left = reached(directory.run(name))
-        is_timed = outcome.state is State.RUNNING and not math.isnan(left)
+        is_timed = outcome.state is TaskState.RUNNING and not math.isnan(left)
         table.add_row(
             escape(name),
             outcome.state,
@@ -162,7 +167,7 @@ SLURM = Annotated[
 ]
 
 
-class Asked(NamedTuple):
+class EngineOptions(NamedTuple):
     """What was asked of an engine."""
 
     engine: str
@@ -237,7 +242,7 @@ def run(
     Ctrl-C lets every run save itself. Code 4 says that some runs failed, 75 that the sweep was stopped.
     """
     leave_gpus()
-    Asked(engine, workers, per_gpu, scheduler, minutes, slurm).swept(plan, out)
+    EngineOptions(engine, workers, per_gpu, scheduler, minutes, slurm).swept(plan, out)
     typer.echo(f"written to {out}; next: trajens report {out}, or trajens sweep gather {out}")
 
 

@@ -34,8 +34,9 @@ def data_address(pixels: np.ndarray) -> str:
     kind = 2 if pixels.ndim == 3 else 0
     # A filter byte, none, before every row.
     lines = b"".join(b"\0" + row.tobytes() for row in pixels)
+    depth, methods = 8, (0, 0, 0)
     parts = (
-        (b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, kind, 0, 0, 0)),
+        (b"IHDR", struct.pack(">IIBBBBB", columns, rows, depth, kind, *methods)),
         (b"IDAT", zlib.compress(lines, 9)),
         (b"IEND", b""),
     )
@@ -135,16 +136,23 @@ class HeatMap:
             for part, y in ((1.0, _TOP + 10), (0.5, _TOP + SIDE / 2 + 4), (0.0, _TOP + SIDE))
         ]
         middle = _LEFT + self.width / 2
-        return tag(
-            "svg",
-            tag("title", self.title),
+        cells = [
             _image(coloured(self._shares(self.values)), _LEFT, self.width),
             *self._absent(),
             *self._numbers(),
+        ]
+        axes = [
             *self._ticks(),
             tag("text", self.x_label, class_="name middle", x=f"{middle:g}", y=f"{_HEIGHT - 12:g}"),
             tag("text", self.y_label, class_="name middle", transform=f"translate(13 {_TOP + SIDE / 2:g}) rotate(-90)"),
-            _image(coloured(np.linspace(1, 0, 64)[:, None]), bar, _BAR),
+        ]
+        colours = _image(coloured(np.linspace(1, 0, 64)[:, None]), bar, _BAR)
+        return tag(
+            "svg",
+            tag("title", self.title),
+            *cells,
+            *axes,
+            colours,
             *ends,
             class_="chart matrix",
             viewBox=f"0 0 {_WIDTH:g} {_HEIGHT:g}",

@@ -30,28 +30,28 @@ _ROOM = 1.3
 """How far the axis of an error reaches, in units of its tolerance, so that its ends are seen."""
 
 
-class Group(NamedTuple):
+class ChainGroup(NamedTuple):
     """Chains that are drawn as one curve."""
 
     label: str
     chains: np.ndarray
 
 
-def grouped(records: Records) -> list[Group]:
+def grouped(records: Records) -> list[ChainGroup]:
     """Chains one by one where they are few; by their s where that differs; else all together."""
     s = records["s"][:, -1]
-    groups = [Group(f"s = {value:g}", chains) for value, chains in chains_by_s(s, DIGITS)]
+    groups = [ChainGroup(f"s = {value:g}", chains) for value, chains in chains_by_s(s, DIGITS)]
     if 1 < len(groups) < len(s) or len(groups) > LINES:
         return [groups[k] for k in np.unique(np.linspace(0, len(groups) - 1, LINES).round().astype(int))]
     if len(s) == 1:
-        return [Group("one chain", np.arange(1))]
+        return [ChainGroup("one chain", np.arange(1))]
     if len(s) <= LINES:
         of_s = [f", s = {value:.{DIGITS}g}" if len(groups) > 1 else "" for value in s]
-        return [Group(f"chain {k}{of_s[k]}", np.array([k])) for k in range(len(s))]
-    return [Group(f"mean of {len(s)} chains", np.arange(len(s)))]
+        return [ChainGroup(f"chain {k}{of_s[k]}", np.array([k])) for k in range(len(s))]
+    return [ChainGroup(f"mean of {len(s)} chains", np.arange(len(s)))]
 
 
-def curves(records: Records, name: str, groups: list[Group]) -> list[Series]:
+def curves(records: Records, name: str, groups: list[ChainGroup]) -> list[Series]:
     """One curve of every group, with the error of its mean where it is of several chains."""
     epoch, found = records["epoch"][0].astype(float), []
     for k, group in enumerate(groups):
@@ -163,7 +163,7 @@ def _audits(facts: RunFacts, column: Column) -> Markup:
 
 
 def _around(
-    values: np.ndarray, records: Records, name: str, group: Group
+    values: np.ndarray, records: Records, name: str, group: ChainGroup
 ) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
     """One standard error below and above the mean: over chains, or of measuring the loss."""
     mean, count = values.mean(0), len(values)
@@ -212,7 +212,9 @@ def learning_panels(facts: RunFacts, loss_unit: str) -> list[Markup]:
 def learning_curves(facts: RunFacts) -> list[Series]:
     """One curve of every chain, or of all together where they are many."""
     groups = (
-        grouped(facts.records) if facts.records else [Group("mean of all chains", np.arange(len(facts.start["loss"])))]
+        grouped(facts.records)
+        if facts.records
+        else [ChainGroup("mean of all chains", np.arange(len(facts.start["loss"])))]
     )
     return [
         Series(group.label, *learning_curve(facts.start, facts.records, group.chains), look=k)

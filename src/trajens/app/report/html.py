@@ -92,16 +92,16 @@ def document(title: str, lead: str, body: Markup, source: str, renewed_every: fl
     renewed_every : float, optional
         Seconds after which it loads itself again.
     """
-    head = tag(
-        "head",
+    about = [
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="generator", content=f"trajens {__version__}"),
-        Markup("") if renewed_every is None else tag("meta", http_equiv="refresh", content=f"{renewed_every:.0f}"),
-        tag("title", f"{title}: trajens report"),
-        tag("style", Markup(_resource("page.css"))),
-    )
+    ]
+    if renewed_every is not None:
+        about.append(tag("meta", http_equiv="refresh", content=f"{renewed_every:.0f}"))
+    style = tag("style", Markup(_resource("page.css")))
+    head = tag("head", *about, tag("title", f"{title}: trajens report"), style)
     top = tag("header", tag("p", "trajens report", class_="kind"), tag("h1", title), tag("p", lead, class_="lead"))
     if renewed_every is not None:
         top = joined([top, tag("p", f"Under way: renewed every {renewed_every:.0f} s.", class_="live")])

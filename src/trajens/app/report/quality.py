@@ -25,7 +25,18 @@ def matrix(values: np.ndarray, names: np.ndarray, title: str, words: str) -> Mar
     told = [["-" if not np.isfinite(v) else f"{100 * v:.4g}" for v in row] for row in values]
     labels = [str(name) for name in names]
     return HeatMap(
-        title, values, labels, labels, told, "member", "member", low, high, words, numerals.percent, width=SIDE
+        title=title,
+        values=values,
+        rows=labels,
+        columns=labels,
+        told=told,
+        x_label="member",
+        y_label="member",
+        low=low,
+        high=high,
+        words=words,
+        shown=numerals.percent,
+        width=SIDE,
     ).svg()
 
 

@@ -100,21 +100,21 @@ def trial_of(stored: StoredRun, data: Path | None = None, chain: int | str = 0) 
     answers, is_classes = np.concatenate(chosen, axis=1), isinstance(found, Scores)
     names = None if ensemble.reading is None else ensemble.reading.label.classes
     return Trial(
-        name,
-        is_fresh,
-        size,
-        models,
-        stored.paths.shape[1],
-        x,
-        y,
-        found.result(),
-        found.said if isinstance(found, Scores) else None,
-        np.zeros(0) if isinstance(found, Scores) else found.mean,
-        np.zeros(0) if isinstance(found, Scores) else found.spread,
-        members,
-        _agreement(answers) if is_classes else _correlation(answers),
-        names or tuple(range(outputs)),
-        ensemble.reading,
+        name=name,
+        is_fresh=is_fresh,
+        size=size,
+        models=models,
+        tau=stored.paths.shape[1],
+        x=x,
+        y=y,
+        scores=found.result(),
+        said=found.said if isinstance(found, Scores) else None,
+        mean=np.zeros(0) if isinstance(found, Scores) else found.mean,
+        spread=np.zeros(0) if isinstance(found, Scores) else found.spread,
+        members=members,
+        similarity=_agreement(answers) if is_classes else _correlation(answers),
+        classes=names or tuple(range(outputs)),
+        reading=ensemble.reading,
     )
 
 
@@ -178,18 +178,27 @@ def seen(path: Path, data: Path | None = None, chain: int | str = 0) -> Seen:
     stored, facts = _read(path)
     chosen_chains(chain, stored.chains)
     summary = stored.summary() if has_summary(facts.records, facts.burn_in) else None
-    found, why = None, ""
+    found, episodes, why = None, None, ""
     if is_on_episodes(stored):
         require(data is None, f"data must be left out with a run on episodes, got '{data}'; leave it out.")
-        name = path.resolve().name
-        return Seen(name, stored, facts, findings(facts, path), summary, None, "", returned(stored, chain))
-    try:
-        found = trial_of(stored, data, chain)
-    except InputError as error:
-        if data is not None:
-            raise
-        why = f"The ensemble was not tried on data: {error}"
-    return Seen(path.resolve().name, stored, facts, findings(facts, path), summary, found, why)
+        episodes = returned(stored, chain)
+    else:
+        try:
+            found = trial_of(stored, data, chain)
+        except InputError as error:
+            if data is not None:
+                raise
+            why = f"The ensemble was not tried on data: {error}"
+    return Seen(
+        name=path.resolve().name,
+        stored=stored,
+        facts=facts,
+        findings=findings(facts, path),
+        summary=summary,
+        trial=found,
+        why=why,
+        returned=episodes,
+    )
 
 
 def _read(path: Path) -> tuple[StoredRun, RunFacts]:

@@ -20,7 +20,7 @@ from trajens.app.report.html import Markup, joined, panel, tag
 from trajens.app.report.scales import POINTS, is_logarithmic, limits, some
 from trajens.app.report.sweep_design import Axis, Design, shown, value_of
 from trajens.app.report.sweep_measures import QUANTITIES, Measured, Quantity, errors_said, is_drawn, measured
-from trajens.app.sweeps.results import Look
+from trajens.app.sweeps.results import RunRow
 
 SLICES = 12
 """Charts of one quantity, at most."""
@@ -62,12 +62,12 @@ class Layout:
         return cls(x, others[0] if others else None, rest)
 
 
-def charts(looks: Sequence[Look], design: Design) -> list[Markup]:
+def charts(looks: Sequence[RunRow], design: Design) -> list[Markup]:
     """Everything that can be drawn of the runs that are complete."""
     if not any(is_drawn(look) for look in looks) or not design.axes:
         return []
     layout = Layout.of(design.axes)
-    by_setting: dict[tuple[Any, ...], list[Look]] = {}
+    by_setting: dict[tuple[Any, ...], list[RunRow]] = {}
     for look in looks:
         by_setting.setdefault(tuple(value_of(look, axis.name) for axis in design.axes), []).append(look)
     is_scattered = len(by_setting) < _DENSE * prod(len(axis.values) for axis in design.axes)
@@ -144,7 +144,7 @@ def _curve(x: Axis, cells: Cells, other: tuple[Any, ...], label: str, look: int)
     has_errors = bool(np.isfinite(error).any())
     error = np.nan_to_num(error)
     low, high = (y - error, y + error) if has_errors else (None, None)
-    return Series(label, _places(x), y, low, high, not x.is_number, look, is_marked=x.is_number)
+    return Series(label, _places(x), y, low, high, is_points=not x.is_number, look=look, is_marked=x.is_number)
 
 
 def over(x: Axis, series: Sequence[Series], points: Sequence[Measured], quantity: Quantity, title: str) -> Markup:
@@ -202,18 +202,18 @@ def _map(x: Axis, lines: Axis, inside: Cells, cells: Cells, quantity: Quantity, 
         low, high = limits(every)
         is_log = is_log and low > 0
     return HeatMap(
-        title,
-        values,
-        [lines.labels[r] for r in rows],
-        [x.labels[c] for c in columns],
-        [["nothing complete" if point is None else point.told(quantity) for point in row] for row in points],
-        x.name,
-        lines.name,
-        low,
-        high,
-        f"{x.name} = {{b}}, {lines.name} = {{a}}: {{v}}",
-        lambda value: quantity.shown(float(f"{value:.4g}")),
-        is_log,
+        title=title,
+        values=values,
+        rows=[lines.labels[r] for r in rows],
+        columns=[x.labels[c] for c in columns],
+        told=[["nothing complete" if point is None else point.told(quantity) for point in row] for row in points],
+        x_label=x.name,
+        y_label=lines.name,
+        low=low,
+        high=high,
+        words=f"{x.name} = {{b}}, {lines.name} = {{a}}: {{v}}",
+        shown=lambda value: quantity.shown(float(f"{value:.4g}")),
+        is_log=is_log,
         is_written=True,
     ).svg()
 

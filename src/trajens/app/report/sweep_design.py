@@ -15,7 +15,7 @@ import numpy as np
 
 from trajens.app.config import OPTIONS
 from trajens.app.report import numerals
-from trajens.app.sweeps.results import Look
+from trajens.app.sweeps.results import RunRow
 
 SEED = "seed"
 _LENGTHS = "Run"
@@ -72,7 +72,7 @@ class Design:
     varied: tuple[Axis, ...]
 
     @classmethod
-    def of(cls, looks: Sequence[Look]) -> Design:
+    def of(cls, looks: Sequence[RunRow]) -> Design:
         """The design of a sweep, by all runs of its plan, whatever became of them."""
         columns = {name: [value_of(look, name) for look in looks] for name in OPTIONS}
         varied = {name: column for name, column in columns.items() if len(set(column)) > 1}
@@ -98,7 +98,7 @@ class Design:
         return cls(tuple(made[name] for name in axes), tied, has_repeats, tuple(made.values()))
 
 
-def value_of(look: Look, name: str) -> Any:
+def value_of(look: RunRow, name: str) -> Any:
     """The value of an option, as something that can be compared; s is that of the chains."""
     if name == "s" and look.s is not None:
         return look.s

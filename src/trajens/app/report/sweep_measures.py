@@ -11,8 +11,8 @@ import numpy as np
 from trajens.app.report import numerals
 from trajens.app.report.chart import Shown
 from trajens.app.report.words import CLASSIFIER
-from trajens.app.sweeps.directory import State
-from trajens.app.sweeps.results import Look
+from trajens.app.sweeps.directory import TaskState
+from trajens.app.sweeps.results import RunRow
 from trajens.columns import COLUMNS, Average, Column
 from trajens.records import mean_and_error
 
@@ -88,12 +88,12 @@ class Measured(NamedTuple):
         return f"{quantity.with_error(self.value, self.error)}{seeds}"
 
 
-def is_drawn(look: Look) -> bool:
+def is_drawn(look: RunRow) -> bool:
     """Whether a run is complete and has a summary: what is under way would change."""
-    return look.outcome.state is State.COMPLETE and bool(look.summary)
+    return look.outcome.state is TaskState.COMPLETE and bool(look.summary)
 
 
-def measured(looks: Iterable[Look], quantity: Quantity) -> Measured | None:
+def measured(looks: Iterable[RunRow], quantity: Quantity) -> Measured | None:
     """Of runs that differ in nothing but the seed; None where none of them has the number."""
     found = [
         (look.summary[quantity.key], look.summary.get(f"{quantity.key}_stderr", math.nan), look.summary["chains"])

@@ -17,15 +17,15 @@ from trajens.app.report.sweep_charts import charts
 from trajens.app.report.sweep_design import Axis, Design, shown, value_of
 from trajens.app.report.sweep_measures import QUANTITIES, errors_said, is_drawn, measured
 from trajens.app.report.words import marked
-from trajens.app.sweeps.directory import ORDER, Outcome, State, SweepDirectory, spoken
-from trajens.app.sweeps.results import Look, looks_at
+from trajens.app.sweeps.directory import ORDER, Outcome, SweepDirectory, TaskState, spoken
+from trajens.app.sweeps.results import RunRow, looks_at
 from trajens.run.advice import ATTENTION, OK, UNKNOWN
 
 _ROWS = 1000
 """Runs in the table, at most."""
 _SENTENCES, _NAMES, _VALUES = 12, 3, 12
 """Kinds of failures, runs of each, and values of an option that are listed, at most."""
-_MARKS = {State.COMPLETE: OK, State.FAILED: ATTENTION}
+_MARKS = {TaskState.COMPLETE: OK, TaskState.FAILED: ATTENTION}
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SweepSeen:
     """A sweep at one moment: its directory, and all its runs in the order of the plan."""
 
     path: Path
-    looks: tuple[Look, ...]
+    looks: tuple[RunRow, ...]
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
@@ -41,7 +41,7 @@ class SweepSeen:
         return {look.run: look.outcome for look in self.looks}
 
 
-def sweep_seen(path: Path, known: dict[str, list[Look]] | None = None) -> SweepSeen:
+def sweep_seen(path: Path, known: dict[str, list[RunRow]] | None = None) -> SweepSeen:
     """The sweep in a directory, which may go on meanwhile; runs that are complete are kept in `known`."""
     directory = SweepDirectory(path)
     return SweepSeen(directory.path, tuple(looks_at(directory, known)))
@@ -75,14 +75,14 @@ def _states(seen: SweepSeen) -> list[Markup]:
     """How many runs are in every state, and what failed with what sentence."""
     outcomes = seen.outcomes
     counts = Counter(outcome.state for outcome in outcomes.values())
-    order = (State.COMPLETE, *(state for state in ORDER if state is not State.COMPLETE))
+    order = (TaskState.COMPLETE, *(state for state in ORDER if state is not TaskState.COMPLETE))
     tiles = [tile(state, f"{counts[state]:,}", _MEANINGS[state]) for state in order if counts[state]]
     found = [tag("div", *tiles, class_="tiles")]
-    if counts[State.COMPLETE] < len(outcomes):
+    if counts[TaskState.COMPLETE] < len(outcomes):
         found.append(tag("p", "Only runs that are complete are drawn below.", class_="where below"))
     sentences: dict[str, list[str]] = {}
     for name, outcome in outcomes.items():
-        if outcome.state is State.FAILED:
+        if outcome.state is TaskState.FAILED:
             sentences.setdefault(outcome.sentence, []).append(name)
     if sentences:
         found.append(tag("ul", *(_failure(*item) for item in list(sentences.items())[:_SENTENCES]), class_="verdicts"))
@@ -93,11 +93,11 @@ def _states(seen: SweepSeen) -> list[Markup]:
 
 
 _MEANINGS = {
-    State.COMPLETE: "nothing is left to do",
-    State.RUNNING: "a process works on them",
-    State.STOPPED: "begun; the same command goes on",
-    State.WAITING: "not begun",
-    State.FAILED: "tried again by the same command",
+    TaskState.COMPLETE: "nothing is left to do",
+    TaskState.RUNNING: "a process works on them",
+    TaskState.STOPPED: "begun; the same command goes on",
+    TaskState.WAITING: "not begun",
+    TaskState.FAILED: "tried again by the same command",
 }
 
 
@@ -148,7 +148,7 @@ def _results(seen: SweepSeen, design: Design) -> list[Markup]:
     return [tag("p", lowest, class_="where"), tag("div", *charts(seen.looks, design), class_="panels")]
 
 
-def _alone(drawn: Sequence[Look]) -> Markup:
+def _alone(drawn: Sequence[RunRow]) -> Markup:
     """Where nothing varies but the seed: one number each."""
     tiles = []
     for quantity in QUANTITIES:
@@ -190,7 +190,7 @@ def _table(rows: list[list[Any]], head: list[str]) -> Markup:
     return tag("div", table(rows, head, "All runs"), class_="many")
 
 
-def _linked(seen: SweepSeen, look: Look, folder: Path) -> Markup | str:
+def _linked(seen: SweepSeen, look: RunRow, folder: Path) -> Markup | str:
     """The name of a run, and the way to its page where there is one."""
     file = SweepDirectory(seen.path).run(look.run) / NAME
     if not file.is_file():

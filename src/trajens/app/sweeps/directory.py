@@ -120,7 +120,7 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> Iterable[str]:
             yield f"{name} {now.get(name, 'left out')} for {before.get(name, 'left out')}"
 
 
-class State(StrEnum):
+class TaskState(StrEnum):
     """Of a run in a sweep."""
 
     WAITING = "waiting"
@@ -130,14 +130,14 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-ORDER = (State.RUNNING, State.FAILED, State.STOPPED, State.WAITING, State.COMPLETE)
+ORDER = (TaskState.RUNNING, TaskState.FAILED, TaskState.STOPPED, TaskState.WAITING, TaskState.COMPLETE)
 """States by what one asks for first."""
 
 
 class Outcome(NamedTuple):
     """How a task ended; `sentence` says why it failed or stopped, and is empty for one that is complete."""
 
-    state: State
+    state: TaskState
     sentence: str = ""
 
 
@@ -151,24 +151,24 @@ def kept_outcome(directory: SweepDirectory, name: str) -> Outcome | None:
     """How the last task of a run ended; None if none has, or the run that it made complete is gone."""
     try:
         found = json.loads(directory.task(name, "json").read_text(encoding="utf-8"))
-        outcome = Outcome(State(found["state"]), str(found["sentence"]))
+        outcome = Outcome(TaskState(found["state"]), str(found["sentence"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    is_lost = outcome.state is State.COMPLETE and not checkpoints(directory.run(name))
+    is_lost = outcome.state is TaskState.COMPLETE and not checkpoints(directory.run(name))
     return None if is_lost else outcome
 
 
 def outcome_of(directory: SweepDirectory, name: str) -> Outcome:
     """The state a run is in; one whose process was killed is stopped: the next will go on with it."""
     known = kept_outcome(directory, name)
-    if known is not None and known.state is State.COMPLETE:
+    if known is not None and known.state is TaskState.COMPLETE:
         return known
     working = holder(directory.task(name, "lease"))
     if working is not None:
-        return Outcome(State.RUNNING, working)
+        return Outcome(TaskState.RUNNING, working)
     if known is not None:
         return known
-    return Outcome(State.STOPPED if is_begun(directory.run(name)) else State.WAITING)
+    return Outcome(TaskState.STOPPED if is_begun(directory.run(name)) else TaskState.WAITING)
 
 
 def is_begun(run: Path) -> bool:
@@ -179,5 +179,5 @@ def is_begun(run: Path) -> bool:
 def spoken(outcomes: dict[str, Outcome]) -> str:
     """``3 of 8 runs complete, 2 running, 1 failed``."""
     counts = Counter(outcome.state for outcome in outcomes.values())
-    others = (f", {counts[state]} {state}" for state in ORDER if state is not State.COMPLETE and counts[state])
-    return f"{counts[State.COMPLETE]} of {len(outcomes)} runs complete{''.join(others)}"
+    others = (f", {counts[state]} {state}" for state in ORDER if state is not TaskState.COMPLETE and counts[state])
+    return f"{counts[TaskState.COMPLETE]} of {len(outcomes)} runs complete{''.join(others)}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, outcome_of
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, outcome_of
 from trajens.app.sweeps.engines import Engine, Pending, engine_named
 from trajens.app.sweeps.lease import BEAT, WATCHED, Lease, holder
 from trajens.app.sweeps.plan import Plan
@@ -47,12 +47,12 @@ class Swept:
     @property
     def failed(self) -> dict[str, str]:
         """Runs that failed, with their sentences."""
-        return {name: outcome.sentence for name, outcome in self.outcomes.items() if outcome.state is State.FAILED}
+        return {name: outcome.sentence for name, outcome in self.outcomes.items() if outcome.state is TaskState.FAILED}
 
     @property
     def is_complete(self) -> bool:
         """Whether all runs are."""
-        return all(outcome.state is State.COMPLETE for outcome in self.outcomes.values())
+        return all(outcome.state is TaskState.COMPLETE for outcome in self.outcomes.values())
 
     def run(self, name: str) -> Path:
         """The directory of a run."""
@@ -106,8 +106,8 @@ def sweep(
         names = [run.name for run in planned.runs]
         outcomes = {name: outcome_of(directory, name) for name in names}
         # One that is complete is done with; one that failed is tried again.
-        left = [name for name in names if outcomes[name].state is not State.COMPLETE]
-        outcomes |= {name: Outcome(State.WAITING) for name in left}
+        left = [name for name in names if outcomes[name].state is not TaskState.COMPLETE]
+        outcomes |= {name: Outcome(TaskState.WAITING) for name in left}
         if left:
             told = {"workers": workers, "per_gpu": per_gpu, "scheduler": scheduler, "minutes": minutes, "slurm": slurm}
             with _engine(engine, directory, len(left), told) as carrier:
@@ -159,7 +159,7 @@ def _seen(directory: SweepDirectory, pending: Iterable[str]) -> dict[str, Outcom
     leased = {file.stem for file in directory.tasks.glob("*.lease")}
     at_work = {name: holder(directory.task(name, "lease")) for name in pending if name in leased}
     return {
-        name: Outcome(State.WAITING) if (who := at_work.get(name)) is None else Outcome(State.RUNNING, who)
+        name: Outcome(TaskState.WAITING) if (who := at_work.get(name)) is None else Outcome(TaskState.RUNNING, who)
         for name in pending
     }
 

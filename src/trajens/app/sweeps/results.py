@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajens.app.kinds import grouped
-from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, outcome_of
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, outcome_of
 from trajens.columns import COLUMNS, When
 from trajens.errors import InputError
 from trajens.records import Records, mean_and_error
@@ -53,7 +53,7 @@ class Reached(NamedTuple):
     left: float
 
 
-class Look(NamedTuple):
+class RunRow(NamedTuple):
     """A run, or the chains of one s of it.
 
     Attributes
@@ -92,7 +92,7 @@ def outcomes_of(directory: SweepDirectory) -> dict[str, Outcome]:
     return {name: outcome_of(directory, name) for name in directory.options()}
 
 
-def looks_at(directory: SweepDirectory, known: dict[str, list[Look]] | None = None) -> Iterator[Look]:
+def looks_at(directory: SweepDirectory, known: dict[str, list[RunRow]] | None = None) -> Iterator[RunRow]:
     """All runs in the order of the plan, those with several s once for each.
 
     Runs that are complete are not read if they are `known`, where they are kept for the next time.
@@ -103,9 +103,9 @@ def looks_at(directory: SweepDirectory, known: dict[str, list[Look]] | None = No
         if found is None:
             outcome = outcome_of(directory, name)
             found = [
-                Look(name, outcome, own, s, numbers) for s, numbers in _summaries(directory.run(name), own, outcome)
+                RunRow(name, outcome, own, s, numbers) for s, numbers in _summaries(directory.run(name), own, outcome)
             ]
-            if outcome.state is State.COMPLETE:
+            if outcome.state is TaskState.COMPLETE:
                 known[name] = found
         yield from found
 
@@ -143,7 +143,7 @@ def table_of(rows: list[dict[str, Any]]) -> str:
 def _summaries(run: Path, own: dict[str, Any], outcome: Outcome) -> list[tuple[float | None, dict[str, Any]]]:
     """The summary of every group of chains, which is empty where a run has none yet."""
     stored = StoredRun(run)
-    if outcome.state is not State.WAITING and stored.has_checkpoint:
+    if outcome.state is not TaskState.WAITING and stored.has_checkpoint:
         # One that is too short yet, or being written; a run that is damaged says so when it is resumed.
         with contextlib.suppress(InputError):
             groups = grouped(own.get("s"), stored.chains)

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, is_begun, keep_outcome, kept_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, is_begun, keep_outcome, kept_outcome
 from trajens.app.sweeps.lease import WATCHED, Lease
 from trajens.errors import INTERRUPTED, STOPPED, StorageError
 from trajens.files import Lock, storage_errors
@@ -145,7 +145,7 @@ class Task:
             with storage_errors(directory.path):
                 return self._done(directory, is_closed)
         except StorageError as error:
-            return Outcome(State.FAILED, str(error))
+            return Outcome(TaskState.FAILED, str(error))
 
     def _done(self, directory: SweepDirectory, is_closed: Callable[[], bool]) -> Outcome:
         def is_over() -> bool:
@@ -154,17 +154,17 @@ class Task:
         lease = Lease(directory.task(self.name, "lease"), self.watched)
         while is_over() or not lease.take(is_over):
             if is_over():
-                return Outcome(State.STOPPED if is_begun(directory.run(self.name)) else State.WAITING)
+                return Outcome(TaskState.STOPPED if is_begun(directory.run(self.name)) else TaskState.WAITING)
             time.sleep(_POLL)
         try:
             known = kept_outcome(directory, self.name)
-            if known is not None and known.state is State.COMPLETE:
+            if known is not None and known.state is TaskState.COMPLETE:
                 return known
             # What was said of an earlier process is not true of this one.
             directory.task(self.name, "json").unlink(missing_ok=True)
             outcome = self._worked(directory, lambda: lease.keep() and not is_closed())
             if outcome is None:
-                return Outcome(State.STOPPED, "its engine was closed, or another process works on it")
+                return Outcome(TaskState.STOPPED, "its engine was closed, or another process works on it")
             keep_outcome(directory, self.name, outcome)
             return outcome
         finally:
@@ -184,7 +184,7 @@ class Task:
             saved = newest
             if attempt.is_too_large or deaths >= DEATHS:
                 return outcome
-        return Outcome(State.STOPPED, "asked to stop")
+        return Outcome(TaskState.STOPPED, "asked to stop")
 
 
 class _Attempt:
@@ -225,22 +225,22 @@ class _Attempt:
 
     def _outcome(self, is_asked: bool, limit: int) -> Outcome:
         if self.code == 0:
-            return Outcome(State.COMPLETE)
+            return Outcome(TaskState.COMPLETE)
         if self.is_too_large:
             return Outcome(
-                State.FAILED,
+                TaskState.FAILED,
                 f"the run must fit into the memory of its worker, {limit / 2**30:.1f} GiB, got more; use fewer "
                 "workers, fewer chains or a smaller network.",
             )
         if is_asked or self.code in (STOPPED, INTERRUPTED):
-            return Outcome(State.STOPPED, "asked to stop")
+            return Outcome(TaskState.STOPPED, "asked to stop")
         if self.code < 0:
             return Outcome(
-                State.FAILED,
+                TaskState.FAILED,
                 f"its process must not be killed, got signal {-self.code} {DEATHS} times without anything new saved; "
                 f"see '{self._log}'.",
             )
-        return Outcome(State.FAILED, self._last_line() or f"its process ended with code {self.code}")
+        return Outcome(TaskState.FAILED, self._last_line() or f"its process ended with code {self.code}")
 
     def _last_line(self) -> str:
         """What the process said last; an error of ours is one sentence there, a bug the last line of a traceback."""

@@ -13,7 +13,7 @@ from typing import Any
 from distributed import Client, Future
 from distributed.scheduler import KilledWorker
 
-from trajens.app.sweeps.directory import Outcome, State
+from trajens.app.sweeps.directory import Outcome, TaskState
 from trajens.app.sweeps.task import Task
 from trajens.errors import InputError, first_line
 
@@ -70,11 +70,11 @@ class DaskPending:
         except KilledWorker:
             self._left -= 1
             sentence = "its workers must live, got all of them killed; is there enough memory? see the logs of Dask."
-            return None if self._left > 0 else Outcome(State.FAILED, sentence)
+            return None if self._left > 0 else Outcome(TaskState.FAILED, sentence)
         except CancelledError:
-            return Outcome(State.WAITING, "taken back, or lost with its scheduler")
+            return Outcome(TaskState.WAITING, "taken back, or lost with its scheduler")
         except Exception as error:  # whatever a worker raises, the others go on
-            return Outcome(State.FAILED, str(error) if isinstance(error, InputError) else first_line(error))
+            return Outcome(TaskState.FAILED, str(error) if isinstance(error, InputError) else first_line(error))
 
 
 def _done(task: Task) -> Outcome:

@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from trajens.app.sweeps.child import CORES
-from trajens.app.sweeps.directory import Outcome, State
+from trajens.app.sweeps.directory import Outcome, TaskState
 from trajens.app.sweeps.task import MEMORY, Task
 from trajens.errors import InputError, first_line, integer
 
@@ -72,9 +72,9 @@ class LocalPending:
         try:
             return self._future.result()
         except CancelledError:
-            return Outcome(State.WAITING, "taken back")
+            return Outcome(TaskState.WAITING, "taken back")
         except Exception as error:  # whatever a task raises, the others go on
-            return Outcome(State.FAILED, str(error) if isinstance(error, InputError) else first_line(error))
+            return Outcome(TaskState.FAILED, str(error) if isinstance(error, InputError) else first_line(error))
 
     def cancel(self) -> None:
         """Take it back, unless a thread has it."""

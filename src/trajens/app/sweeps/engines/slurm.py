@@ -15,7 +15,7 @@ from typing import Any
 
 import submitit
 
-from trajens.app.sweeps.directory import Outcome, State, SweepDirectory, kept_outcome
+from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, kept_outcome
 from trajens.app.sweeps.lease import holder
 from trajens.app.sweeps.task import Task, save
 from trajens.errors import InputError, first_line
@@ -172,7 +172,7 @@ class SlurmPending:
             self.job is None
             and not self.is_held
             and known_outcome is not None
-            and known_outcome.state != State.COMPLETE
+            and known_outcome.state != TaskState.COMPLETE
         ):
             # How an earlier one ended says nothing of the next.
             self._directory.task(self.task.name, "json").unlink(missing_ok=True)
@@ -185,10 +185,10 @@ class SlurmPending:
             return None
         found = kept_outcome(self._directory, self.task.name)
         if self._directory.stop.exists():
-            return found or Outcome(State.WAITING)
+            return found or Outcome(TaskState.WAITING)
         if self.job is None:
-            return found if found is not None and found.state is State.COMPLETE else None
-        is_lost = found is None or found.state is State.STOPPED
+            return found if found is not None and found.state is TaskState.COMPLETE else None
+        is_lost = found is None or found.state is TaskState.STOPPED
         if not is_lost:
             return found
         newest = next(iter(checkpoints(self._directory.run(self.task.name))), None)
@@ -196,7 +196,7 @@ class SlurmPending:
         self._saved = newest
         if self._left < 0:
             return Outcome(
-                State.FAILED,
+                TaskState.FAILED,
                 f"its jobs must live, got {AGAIN + 1} lost without anything new saved; see '{self._engine.folder}'.",
             )
         self.job = None
