@@ -56,6 +56,7 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/structure.py --check
 
 # The documentation, into build/site. Notebooks are run for it, and any warning or broken link is an error.
 docs: $(VENV)/.docs

@@ -21,6 +21,7 @@ from trajens.losses import LOSSES
 from trajens.models import ACTIVATION, ACTIVATIONS, MODELS, WEIGHTS
 from trajens.models.base import PRIOR
 from trajens.models.conv import KERNEL, POOL
+from trajens.models.mlp import HIDDEN
 from trajens.moves import SingleSite
 from trajens.moves.base import FEW_PARAMETERS, FRACTION_OF_MANY
 from trajens.moves.scan import SCANS, Checkerboard
@@ -38,7 +39,7 @@ MISSING_VALUES = ("refuse", "mean")
 OF_FILES = ("label", "missing", "standardise", "reading")
 """Options about how a file is read."""
 NETWORKS = "network episodes"
-HIDDEN, CHANNELS = 32, "8,16"
+CHANNELS = "8,16"
 FIXED_S = 50.0
 RISING_EPISODES = 0.75
 """Of a run on episodes, burn-in, in which s rises."""

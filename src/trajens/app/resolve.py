@@ -12,7 +12,6 @@ from trajens.app import kinds
 from trajens.app.config import (
     CHANNELS,
     FIXED_S,
-    HIDDEN,
     OF_FILES,
     OPTIONS,
     PROBLEMS,
@@ -26,6 +25,7 @@ from trajens.errors import integer, require
 from trajens.losses import OF_CLASSES
 from trajens.models.base import PRIOR
 from trajens.models.conv import KERNEL, POOL
+from trajens.models.mlp import HIDDEN
 from trajens.rl.catalogue import is_environment
 from trajens.run.control import RECORDS
 from trajens.run.start import BUDGET, EVOLUTION, RANDOM

@@ -27,12 +27,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from trajens.acceptance import AcceptanceTest, Metropolis, Penalty
-from trajens.app.config import HIDDEN
 from trajens.datasets.arrays import moments, standardised
 from trajens.ensemble import Ensemble
 from trajens.errors import integer, require
 from trajens.losses import Weighted, WeightedData
 from trajens.models import ACTIVATION, mlp
+from trajens.models.mlp import HIDDEN
 from trajens.problem import Problem
 from trajens.run.run import Run
 from trajens.run.start import EVOLUTION

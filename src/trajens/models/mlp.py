@@ -24,6 +24,8 @@ ACTIVATIONS: dict[str, Activation] = {
 
 ACTIVATION = "relu"
 """That of hidden layers, unless another is asked for."""
+HIDDEN = 32
+"""Units of the one hidden layer, unless others are asked for."""
 
 
 @dataclass(frozen=True)
