@@ -144,6 +144,19 @@ def test_the_page_of_figures_has_pictures_and_claims_of_all():
     assert len(re.findall(r"\| (confirmed|undecided|refuted) \|", page)) > 20
 
 
+def unexplained(page):
+    """Classes that ``import trajens`` offers and a text does not name as code."""
+    classes = [name for name in tj.api.__all__ if isinstance(getattr(tj, name), type)]
+    assert len(classes) > 20
+    return [name for name in classes if f"`tj.{name}`" not in page]
+
+
+def test_the_glossary_has_every_class_of_the_api():
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert unexplained(page) == []
+    assert unexplained(page.replace("`tj.Stream`", "`tj.StreamOfWords`")) == ["Stream"]
+
+
 def test_broken_links_of_the_site_are_found(tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "index.html").write_text('<h2 id="here"></h2><a href="#here"></a><a href="b/c.html#there"></a>')
