@@ -227,7 +227,7 @@ class StoredRun(Recorded):
         require(
             int(self.arrays.get("format", 1)) == FORMAT,
             f"'{self.path}' must be of this version of trajens to be continued, got an earlier one; it can be read, "
-            f"and a new run can start from its paths: --initial {self.path}, or initial=StoredRun(path).paths.",
+            f"and a new run can start from its paths: --start {self.path}, or initial=StoredRun(path).paths.",
         )
         require_same(self.identity, identity, self.path)
         is_single = self._paths.dtype == np.float32
