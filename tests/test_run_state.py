@@ -52,13 +52,9 @@ def test_an_array_that_is_missing_is_missed(name):
         unpack(arrays, _state_like(LADDER, SETTINGS), state().marks)
 
 
-@pytest.mark.parametrize(
-    ("burn_in", "records", "is_audited"), [(0, 3, True), (20, 2, True), (40, 1, True), (60, 0, False)]
-)
-def test_records_and_audits_after_burn_in_are_counted(burn_in, records, is_audited):
-    run = state(burn_in=burn_in)
-    assert run.recorded_after_burn_in == records
-    assert run.is_audited == is_audited
+@pytest.mark.parametrize(("burn_in", "records"), [(0, 3), (20, 2), (40, 1), (60, 0)])
+def test_records_after_burn_in_are_counted(burn_in, records):
+    assert state(burn_in=burn_in).recorded_after_burn_in == records
 
 
 def test_tallies_are_added_in_64_bits():
@@ -70,4 +66,4 @@ def test_tallies_are_added_in_64_bits():
 def test_a_first_state_has_spent_its_start():
     run = first_run_state(_state_like(LADDER, SETTINGS).state, first_control(LADDER, SETTINGS), np.array([5]), 12.0)
     assert (run.spent.decided == 12).all()
-    assert (run.epoch, run.recorded, run.is_complete, run.is_audited) == (0, 0, False, False)
+    assert (run.epoch, run.recorded, run.last_audit, run.is_complete) == (0, 0, -1, False)

@@ -324,9 +324,31 @@ def test_a_run_of_the_version_before_is_read_and_not_gone_on_with(tmp_path):
     assert stored.summary()["loss"] == pytest.approx(0.0564293)
     assert stored.history.shape == (2, 5, 3, 2)
     np.testing.assert_array_equal(stored.history[:, -1], stored.paths)
-    assert "Convergence" in {one.name for one in findings(RunFacts.of(stored))}
+    facts = RunFacts.of(stored)
+    assert (facts.tolerance, facts.is_exact, facts.pairs, facts.asked) == (0.01, False, None, None)
+    assert "Convergence" in {one.name for one in findings(facts)}
     how = {"chains": 2, "burn_in": 40, "records": 5, "acceptance": tj.Penalty(16), "keep_paths": True}
     target = tj.Target(TARGET.problem, 3, 0.1, 80.0)
     with pytest.raises(InputError, match="must be of this version of trajens to be continued, got an earlier one"):
         tj.sample(target, 300, out=again(tmp_path / "r"), **how)
     assert tj.sample(target, 300, initial=stored.paths, **how).is_complete
+
+
+def test_records_of_ones_own_in_another_order_are_refused(tmp_path):
+    own = {"a": lambda path: path[0, 0], "b": lambda path: path[0, 1]}
+    sample(fresh(tmp_path / "r"), stop=StopAfter(0), observe=own)
+    with pytest.raises(InputError, match="observe"):
+        sample(again(tmp_path / "r"), observe=dict(reversed(own.items())))
+    assert sample(again(tmp_path / "r"), observe=own).is_complete
+
+
+def test_a_run_killed_after_its_first_record_and_stopped_before_it_goes_on(tmp_path, small_blocks):
+    whole = sample(None, keep_paths=True)
+    sample(fresh(tmp_path / "r"), stop=StopAfter(0), keep_paths=True)
+    # As a kill leaves it: a row that no checkpoint counts.
+    (tmp_path / "r" / "history.bin").write_bytes(b'{"shape": [4, 5, 2], "dtype": "<f4"}\n' + bytes(160))
+    part = sample(again(tmp_path / "r"), stop=StopAfter(0), keep_paths=True)
+    assert part.history is None
+    run = sample(again(tmp_path / "r"), keep_paths=True)
+    assert_same(whole, run)
+    np.testing.assert_array_equal(run.history, whole.history)

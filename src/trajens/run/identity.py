@@ -80,6 +80,7 @@ def describe_run(target: Target, settings: Settings, controller: Controller) -> 
         "loss": describe(problem.loss),
         "model": describe_model(problem),
         **{name: describe(value) for name, value in settings.deciding().items()},
+        "observe": list(settings.observe),
         "is_exact": test.takes_all_data,
         "tolerance": test.tolerance,
         "controller": describe(controller),
@@ -99,7 +100,7 @@ def require_same(before: dict[str, Any], now: dict[str, Any], path: Path) -> Non
     changed = [
         f"{name} {write_out(before.get(name))} (now {write_out(now[name])})"
         for name in now
-        if name != "losses" and now[name] != before.get(name)
+        if name != "losses" and json.dumps(now[name]) != json.dumps(before.get(name))
     ]
     if not changed and not _are_close_losses(before.get("losses"), now["losses"]):
         changed = ["a loss of other values, so that the model or the loss is another"]

@@ -42,7 +42,7 @@ class Log:
             self._identity, self._fingerprint = {IDENTITY: np.array(json.dumps(identity))}, fingerprint
             session = {"seed": identity["seed"], **describe_machine()}
             if self._out.begin(run.epoch, run.recorded, run.marks, chains, session):
-                self.save(run)
+                self.save(run, is_first=True)
         elif self._keep_paths:
             # In one piece: a list of paths would be held twice while it is joined.
             self._move_history(np.empty((chains, len(run.marks), *shape), np.float32), run.recorded)
@@ -53,7 +53,9 @@ class Log:
         self._history = room
 
     def add(self, number: int, record: Records, paths: Any) -> None:
-        """Write down record `number`."""
+        """Write down record `number`, with its columns in the order of those before."""
+        if self._tables:
+            record = {name: record[name] for name in self._tables[0]}
         self._tables.append(record)
         kept = np.asarray(paths) if self._keep_paths else None
         if self._out is not None:
@@ -65,11 +67,14 @@ class Log:
                 self._move_history(np.empty((chains, 2 * room, *shape), np.float32), number)
             self._history[:, number] = kept
 
-    def save(self, run: RunState) -> None:
+    def save(self, run: RunState, is_first: bool = False) -> None:
         """Write a checkpoint."""
         if self._out is not None:
-            fingerprint = {} if self._fingerprint is None else self._fingerprint.arrays(np.asarray(run.state.path))
-            self._out.save(run.epoch, run.recorded, {**pack(run), **self._identity, **fingerprint})
+            self._out.save(run.epoch, run.recorded, lambda: self._arrays(run), is_first)
+
+    def _arrays(self, run: RunState) -> Arrays:
+        fingerprint = {} if self._fingerprint is None else self._fingerprint.arrays(np.asarray(run.state.path))
+        return {**pack(run), **self._identity, **fingerprint}
 
     def save_if_due(self, run: RunState) -> None:
         """Write a checkpoint if it is time for one."""

@@ -114,7 +114,7 @@ class Loop:
         sampler, problem = self.sampler, self.sampler.target.problem
         pairs = float(np.mean(run.tally.evaluations))
         examples = examples_per_measurement(problem.population.size, sampler.target.tau, pairs)
-        measured = sampler.measure_at(run.state, run.epoch, examples)
+        measured = sampler.measure_at(run.state, run.epoch, examples, run.control)
         update = self.controller.update(self._describe(run, measured), run.control)
         control, evaluations = update.control, examples * sampler.target.tau
         if update.is_reweighting and sampler.settings.is_scoring:
@@ -178,7 +178,7 @@ class Loop:
             s=sampler.s_at(run.epoch, run.control),
             sizes=mean_sizes(run.state.sizes, sampler.settings.move, sampler.settings.chains),
             measured=measured,
-            spent=run.spent,
+            spent=run.spent.plus(run.tally, 0, 0),
             audit=None,
             replicas=run.replicas,
             is_capped=sampler.target.problem.population.limit is not None,

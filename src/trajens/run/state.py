@@ -113,11 +113,6 @@ class RunState:
         """Number of records after burn-in."""
         return int((self.marks[: self.recorded] > self.control.burn_in).sum())
 
-    @property
-    def is_audited(self) -> bool:
-        """Whether there was an audit after burn-in."""
-        return self.last_audit > self.control.burn_in
-
 
 def first_run_state(state: State, control: Control, marks: np.ndarray, start_pairs: float = 0.0) -> RunState:
     """The state of a run before its first epoch."""

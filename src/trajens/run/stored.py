@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import warnings
 from functools import cached_property
 from pathlib import Path
@@ -199,7 +200,12 @@ class StoredRun(Recorded):
     @property
     def description(self) -> dict[str, Any]:
         """How it samples what, in plain values, as that of `trajens.Run`."""
-        return self.identity
+        return self.identity if self.is_continuable else {**self.identity, **_facts_in_texts(self.identity)}
+
+    @property
+    def is_continuable(self) -> bool:
+        """Whether it is of the format of this version; others can be read, and not gone on with."""
+        return int(self.arrays.get("format", 1)) == FORMAT
 
     @property
     def model(self) -> dict[str, Any] | None:
@@ -225,7 +231,7 @@ class StoredRun(Recorded):
     def require_same(self, identity: dict[str, Any]) -> None:
         """Refuse if the run is another than the one of `identity`, or of a version that cannot be continued."""
         require(
-            int(self.arrays.get("format", 1)) == FORMAT,
+            self.is_continuable,
             f"'{self.path}' must be of this version of trajens to be continued, got an earlier one; it can be read, "
             f"and a new run can start from its paths: --start {self.path}, or initial=StoredRun(path).paths.",
         )
@@ -287,3 +293,19 @@ def _as_mlp(description: dict[str, Any]) -> dict[str, Any]:
     """A description without its name where that may be another: a linear model is an mlp without hidden layers."""
     is_linear = len(description.get("sizes", ())) == 2
     return {name: value for name, value in description.items() if not (is_linear and name in ("model", "activation"))}
+
+
+def _facts_in_texts(identity: dict[str, Any]) -> dict[str, Any]:
+    """What a run of format 2 was asked for, from the texts by which its parts called themselves."""
+    test, course = str(identity.get("acceptance")), str(identity.get("course"))
+
+    def numbers_in(text: str, *names: str) -> dict[str, float]:
+        found = {name: re.search(rf"\b{name}=([-+.\d][-+.\deE]*)", text) for name in names}
+        return {name: float(match[1]) for name, match in found.items() if match}
+
+    asked = numbers_in(course, "rhat", "ess", "error")
+    return {
+        "tolerance": numbers_in(test, "tolerance").get("tolerance"),
+        "is_exact": test.split("(")[0] in ("Metropolis", "Barker"),
+        "controller": {**numbers_in(course, "pairs", "loss"), **({"asked": asked} if "rhat" in asked else {})},
+    }

@@ -168,7 +168,8 @@ def training_setup(
 ) -> TrainingSetup:
     """Choose what was left out; `settings` are keywords of `Settings`."""
     require(isinstance(problem, Problem), f"problem must be a trajens.Problem, got {type(problem).__name__}; make one.")
-    given = {"chains": 1, "tune": True, "scores": AUTO, **(settings or {})}
+    chosen = {name: value for name, value in (settings or {}).items() if value is not None or name == "scores"}
+    given = {"chains": 1, "tune": True, "scores": AUTO, **chosen}
     require(given.get("burn_in") is None, "burn_in must be left out: it is a share of the budget; leave it out.")
     chains = integer("chains", given["chains"], 1, "use 1 or more independent chains")
     budget = number("budget", budget, "try 2.5e7 pairs of losses", at_least=_MIN_BUDGET * chains, at_most=1e15)

@@ -110,17 +110,17 @@ class Sampler:
 
     def inputs(self, control: Control | None = None) -> Inputs:
         """The arrays that a program is given for a control; those of the last one stay on the devices."""
-        control = self.control if control is None else control
-        if self._placed is None or self._placed[0] is not control:
-            self._placed = control, self._place_control(control)
-        return self._placed[1]
+        control, placed = self.control if control is None else control, self._placed
+        if placed is None or placed[0] is not control:
+            placed = self._placed = control, self._place_control(control, placed)
+        return placed[1]
 
     @single
-    def _place_control(self, control: Control) -> Inputs:
+    def _place_control(self, control: Control, before: tuple[Control, Inputs] | None) -> Inputs:
         copies = None
         if control.copies is not None:
-            is_known = self._placed is not None and self._placed[0].copies is control.copies
-            copies = self._placed[1].copies if is_known and self._placed else self._put(copies_of(control.copies))
+            is_known = before is not None and before[0].copies is control.copies
+            copies = before[1].copies if is_known and before else self._put(copies_of(control.copies))
         s = (self.levels(control) * np.float32(control.tilt)).astype(np.float32)
         until = self._put(np.int32(control.burn_in))
         # Tests of a run without a burn-in adapt throughout.
@@ -198,14 +198,16 @@ class Sampler:
         return self.measure_at(state, state.epoch, examples)
 
     @single
-    def measure_at(self, state: State, epoch: int, examples: int | None = None) -> Measurement:
-        """The same at a known epoch, which says what examples are drawn."""
+    def measure_at(
+        self, state: State, epoch: int, examples: int | None = None, control: Control | None = None
+    ) -> Measurement:
+        """The loss of every chain's path at a known epoch, which says what examples are drawn, see `measure`."""
         population = self.program.examples
         if examples is None:
             examples = examples_per_measurement(population.size, self.program.tau)
         examples = integer("examples", examples, 1, "leave it out for the usual number", _countable(population))
         self._compiling.finish("measure")
-        measured = _measure(self.program, self._mesh, self.inputs(), state, *self._measuring(epoch, examples))
+        measured = _measure(self.program, self._mesh, self.inputs(control), state, *self._measuring(epoch, examples))
         here: Measurement = jax.tree.map(np.asarray, measured)
         # JAX sorts dictionaries; records keep the order they were asked for in.
         return here._replace(observed={name: here.observed[name] for name in self.settings.observe})

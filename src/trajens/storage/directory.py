@@ -9,9 +9,8 @@
     start.npz         how far a start by evolution has come, until there is a checkpoint
     lock              held by the process that writes
 
-Checkpoints know the options, and sums over the records and paths that they count: what was changed is noticed.
-
-A resumed run first cuts records and paths back to those its checkpoint knows of, and then writes the same again.
+Checkpoints know the options, and sums over the records and paths that they count: what was changed is noticed. A
+resumed run first cuts records and paths back to those its checkpoint knows of, and then writes the same again.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import time
 import tomllib
 import warnings
 import zlib
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,8 @@ CONFIG, PLAN, SESSIONS, HISTORY = "config.toml", "plan.json", "sessions.jsonl", 
 _LOCK, START = "lock", "start.npz"
 OPTIONS = "options"
 """Name of the options among the arrays of a checkpoint."""
-_COUNTS = ("data_used", "data_measured")
-"""Columns of records that never fall."""
-_FREE_OPTIONS = ("ahead", "checkpoint_seconds")
-"""Options that change nothing in what comes out."""
+_COUNTS = ("data_used", "data_measured")  # columns of records that never fall
+_FREE_OPTIONS = ("ahead", "checkpoint_seconds")  # they change nothing in what comes out
 CHECKPOINT_SECONDS = 5.0
 _MIN_WAIT = 20.0
 """Time between two checkpoints, at least, in units of what the last one took: they cost a twentieth at most."""
@@ -213,7 +211,7 @@ class RunFiles:
 def map_history(path: Path, recorded: int) -> np.ndarray | None:
     """The paths of the first `recorded` records, (chains, records, tau, dim), mapped from the disk; None without."""
     rows = Rows(path / HISTORY)
-    return rows.read()[:recorded].swapaxes(0, 1) if rows.file.exists() else None
+    return rows.read()[:recorded].swapaxes(0, 1) if recorded and rows.file.exists() else None
 
 
 class RunDirectory:
@@ -350,8 +348,7 @@ class RunDirectory:
             last = files.epoch if self._restored is None else self._restored
             require(
                 last == epoch,
-                f"a run must go on from its last state, got epoch {epoch} where '{self.path}' is at "
-                f"{last}; resume the directory instead.",
+                f"a run must go on from its last state, got epoch {epoch} where '{self.path}' is at {last}; resume it.",
             )
             checkpoint.set_aside_newer(self.path, last)
         if self._config is not None and not (self.resume and files.config is not None):
@@ -369,7 +366,10 @@ class RunDirectory:
         self._sums = {file: files.sum_of(file) or Sum() for file in self._growing()}
         self._saved, self._cost = time.monotonic(), 0.0
         # From here on a directory without a checkpoint has lost it, and one that knows less has lost the extension.
-        return not files.has_checkpoint or len(marks) > len(files.arrays["marks"])
+        must_save = not files.has_checkpoint or len(marks) > len(files.arrays["marks"])
+        # What was read is no longer what is there, and may be large.
+        self.__dict__.pop("files", None)
+        return must_save
 
     def _growing(self) -> tuple[Path, Path]:
         return self._record_file.file, self.path / HISTORY
@@ -390,17 +390,18 @@ class RunDirectory:
         wait = max(self._seconds, _MIN_WAIT * self._cost) if self._seconds > 0 else 0.0
         return time.monotonic() - self._saved >= wait
 
-    def save(self, epoch: int, recorded: int, arrays: Arrays) -> None:
+    def save(self, epoch: int, recorded: int, make: Callable[[], Arrays], is_first: bool = False) -> None:
         """Write the checkpoint of an epoch; the `recorded` records and paths it counts are on the disk before it."""
         self._require_lock()
         begin = time.monotonic()
         for file in filter(Path.exists, self._growing()):
             with storage_errors(file):
                 flush(file)
-        checkpoint.save(self.path, epoch, {**arrays, **self._options, **self._summed(recorded)})
+        checkpoint.save(self.path, epoch, {**make(), **self._options, **self._summed(recorded)})
         (self.path / START).unlink(missing_ok=True)
         self._saved = time.monotonic()
-        self._cost = self._saved - begin
+        # The first one compiles, and says nothing of what others take.
+        self._cost = 0.0 if is_first else self._saved - begin
 
     def _summed(self, recorded: int) -> Arrays:
         """Sums of the files that grow, up to the last of `recorded` records."""
