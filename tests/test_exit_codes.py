@@ -319,7 +319,7 @@ def test_a_figure_that_is_interrupted_can_be_gone_on_with(capsys, monkeypatch, t
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trajens.run.loop.Loop._advance", interrupted)
+    monkeypatch.setattr("trajens.run.loop.Loop._advance_block", interrupted)
     with pytest.warns(UserWarning, match="interrupted at epoch 0"):
         code, err = called(capsys, f"figure 1c --out {tmp_path / 'f'}")
     assert code == 130

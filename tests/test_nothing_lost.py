@@ -248,7 +248,7 @@ def test_a_schedule_that_becomes_negative_is_refused():
 )
 def test_averages_begin_when_s_has_settled(s, burn_in, monkeypatch):
     # What is decided before the first epoch needs no sampling.
-    monkeypatch.setattr("trajens.run.run._advance", lambda run, *_: run)
+    monkeypatch.setattr("trajens.run.run._go_on", lambda run, *_: run)
     run = tj.sample(tj.Target(TARGET.problem, 3, 0.1, s), 100, chains=2, records=10)
     assert run.settings.burn_in == burn_in
 

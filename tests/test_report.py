@@ -435,7 +435,8 @@ def test_the_description_of_a_run_is_enough(acceptance, controller, monkeypatch)
     run = replace(run, settings=replace(run.settings, acceptance=acceptance), controller=controller)
     known = json.loads(json.dumps(identify(run.target, run.settings, controller)))
     at_rest = {"records": run.records, "identity": known, "burn_in": 10, "epoch": 400, "marks": run.marks}
-    for name, value in {**at_rest, "is_complete": True, "start_records": {}}.items():
+    at_rest |= {"is_complete": True, "is_continuable": True, "start_records": {}}
+    for name, value in at_rest.items():
         monkeypatch.setattr(StoredRun, name, value)
     monkeypatch.setattr(type(run), "burn_in", 10)
     mine, its = RunFacts.of(run), RunFacts.of(StoredRun("anywhere"))

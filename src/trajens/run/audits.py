@@ -264,7 +264,7 @@ class Auditor:
         settings = self._sampler.settings
         if settings.acceptance.takes_all_data or (now.is_early and not update.is_planning):
             return state, None
-        budget = update.for_audits * SHARE * now.used - now.audited
+        budget = update.audit_share * SHARE * now.used - now.audited
         proposals, examples = self._affordable(state, now, budget)
         if proposals == 0:
             return state, None

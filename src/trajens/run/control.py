@@ -132,8 +132,8 @@ class Update(NamedTuple):
     is_settled : bool
         Whether s is where it ends.
     marks : tuple of int
-        Further epochs at which is recorded.
-    for_audits : float
+        Further epochs at which is recorded; asked for at the last mark only.
+    audit_share : float
         The part of what audits may take that may be spent now.
     """
 
@@ -142,7 +142,7 @@ class Update(NamedTuple):
     is_reweighting: bool
     is_settled: bool
     marks: tuple[int, ...] = ()
-    for_audits: float = 1.0
+    audit_share: float = 1.0
 
 
 class Controller(ABC):

@@ -42,7 +42,7 @@ class Exchanger:
         sampler = self._sampler
         return first_replicas(sampler.settings.chains, self.test, sampler.program.counts_steps)
 
-    def following(self, epoch: int) -> int:
+    def next_exchange(self, epoch: int) -> int:
         """The epoch of the first exchange after this one."""
         return (epoch // self._every + 1) * self._every
 
@@ -107,14 +107,14 @@ class Exchanger:
             getattr(memory, name)[:] = value
         return replicas._replace(memory=memory).having_read(lower, examples * paths.shape[1], steps)
 
-    def space(self, replicas: Replicas, control: Control) -> tuple[Replicas, Control]:
+    def space(self, replicas: Replicas, control: Control) -> tuple[Control, Replicas]:
         """Levels moved so that neighbours exchange equally often, as far as that is known."""
         rejection = replicas.rejection(self._ladder) if self._exchange.space else None
         if rejection is None:
-            return replicas, control
+            return control, replicas
         now = self._sampler.levels(control)[self._ladder.chains[0]]
         levels = self._ladder.spread(spaced(now, rejection).astype(np.float32))
-        return replicas.moved(), control._replace(levels=levels)
+        return control._replace(levels=levels), replicas.moved()
 
     def _gap(self, epoch: int, control: Control, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         s = self._sampler.s_at(epoch, control)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -56,51 +56,51 @@ class Blocks:
             self.epochs = max(self._least, self.epochs // 2)
 
 
-@dataclass(frozen=True)
 class Loop:
-    """What a run goes on with.
+    """Loop of one run over its marks.
 
     Parameters
     ----------
     sampler : Sampler
     controller : Controller
+        Decides at every record how the run goes on.
     log : Log
         Where records are written down.
     """
 
-    sampler: Sampler
-    controller: Controller
-    log: Log
+    def __init__(self, sampler: Sampler, controller: Controller, log: Log):
+        self.sampler, self.controller, self.log = sampler, controller, log
+        self._blocks, self._auditor = Blocks(sampler.program), Auditor(sampler)
+        self._exchanger = None if sampler.settings.exchange is None else Exchanger(sampler)
 
     def iterate(self, run: RunState, stop: Callable[[], bool] | None = None) -> Iterator[RunState]:
         """Yield the state of the run after every block and every record, until its last mark or until `stop` is True.
 
         The result does not depend on how epochs are divided into blocks.
         """
-        sampler, began = self.sampler, time.perf_counter() - run.seconds
-        blocks, auditor = Blocks(sampler.program), Auditor(sampler)
-        exchanger = None if sampler.settings.exchange is None else Exchanger(sampler)
-        if exchanger is not None and run.replicas is None:
-            run = replace(run, replicas=exchanger.begin())
+        began = time.perf_counter() - run.seconds
+        if self._exchanger is not None and run.replicas is None:
+            run = replace(run, replicas=self._exchanger.begin())
         while not run.is_complete:
             is_stopped, mark = False, int(run.marks[run.recorded])
             while run.epoch < mark and not is_stopped:
-                run = replace(self._advance(run, exchanger, blocks, mark), seconds=time.perf_counter() - began)
+                run = replace(self._advance_block(run, mark), seconds=time.perf_counter() - began)
                 is_stopped = stop is not None and stop()
+                # At a mark the record comes first, so that no checkpoint lies between the two.
                 if run.epoch < mark:
                     yield run
             if run.epoch == mark:
-                run = replace(self._record(run, auditor, exchanger), seconds=time.perf_counter() - began)
+                run = replace(self._record(run), seconds=time.perf_counter() - began)
                 yield run
             if is_stopped:
                 return
 
-    def _advance(self, run: RunState, exchanger: Exchanger | None, blocks: Blocks, mark: int) -> RunState:
+    def _advance_block(self, run: RunState, mark: int) -> RunState:
         """Advance by a block, at most to `mark`, with the exchanges that are due on the way."""
-        last = min(mark, run.epoch + blocks.epochs)
-        with blocks.timed():
+        exchanger, last = self._exchanger, min(mark, run.epoch + self._blocks.epochs)
+        with self._blocks.timed():
             while run.epoch < last:
-                epoch = last if exchanger is None else min(last, exchanger.following(run.epoch))
+                epoch = last if exchanger is None else min(last, exchanger.next_exchange(run.epoch))
                 state, tally = self.sampler.advance_to(run.state, epoch, run.control)
                 counted = add_tallies(run.tally, jax.tree.map(np.asarray, tally))
                 run = replace(run, state=state, epoch=epoch, tally=counted)
@@ -109,47 +109,47 @@ class Loop:
                     run = replace(run, state=state, replicas=replicas)
         return run
 
-    def _record(self, run: RunState, auditor: Auditor, exchanger: Exchanger | None) -> RunState:
-        """Measure at a mark, adapt, audit, write it down, and count from 0 again."""
-        sampler, problem = self.sampler, self.sampler.target.problem
-        pairs = float(np.mean(run.tally.evaluations))
-        examples = examples_per_measurement(problem.population.size, sampler.target.tau, pairs)
+    def _record(self, run: RunState) -> RunState:
+        """Measure at a mark, adapt, audit, write it down, and count from 0 again.
+
+        The record tells of the epochs before, with the control they were sampled with; `control` is the one from here
+        on, for which the audit is made and batches are planned.
+        """
+        sampler, tau = self.sampler, self.sampler.target.tau
+        since = float(np.mean(run.tally.evaluations))
+        examples = examples_per_measurement(sampler.target.problem.population.size, tau, since)
         measured = sampler.measure_at(run.state, run.epoch, examples, run.control)
         update = self.controller.update(self._describe(run, measured), run.control)
-        control, evaluations = update.control, examples * sampler.target.tau
+        control, evaluations = update.control, examples * tau
         if update.is_reweighting and sampler.settings.is_scoring:
-            control, read = reweight(sampler, run.state, control, self._pairs_used(run))
+            control, read = reweight(sampler, run.state, control, run.pairs_used)
             evaluations += read
-        control, replicas = self._adapt_ladder(run, control, update, exchanger)
-        now = Occasion(
+        control, replicas = self._adapt_ladder(run, control, update)
+        occasion = Occasion(
             run.epoch,
             control,
-            self._pairs_used(run),
+            run.pairs_used,
             float(np.mean(run.spent.audited)),
             is_first=run.last_audit <= control.burn_in,
-            is_last=run.recorded + 1 == len(run.marks) and not update.marks,
+            is_last=run.is_at_last_mark and not update.marks,
         )
-        state, audit = auditor.audit_if_due(run.state, now, update)
+        state, audit = self._auditor.audit_if_due(run.state, occasion, update)
         audited = (0, 0) if audit is None else (audit.evaluations, audit.steps)
         spent = run.spent.plus(run.tally, evaluations, np.asarray(measured.steps, np.int64), *audited)
         found = self._observe(run, measured)._replace(spent=spent, audit=audit, replicas=replicas)
         self.log.add(run.recorded, make_record(run, found), run.state.path)
-        is_at_end = run.recorded + 1 == len(run.marks)
+        more = np.array(update.marks if run.is_at_last_mark else (), run.marks.dtype)
         return replace(
             run,
             state=state,
             control=control,
-            marks=np.concatenate([run.marks, np.array(update.marks, run.marks.dtype)]) if is_at_end else run.marks,
+            marks=np.concatenate([run.marks, more]),
             tally=no_tally(len(run.tally.proposals)),
             spent=spent,
             recorded=run.recorded + 1,
             last_audit=run.epoch if audit is not None and (audit.tilt_weight > 0).any() else run.last_audit,
             replicas=None if replicas is None else replicas.from_now(),
         )
-
-    def _pairs_used(self, run: RunState) -> float:
-        """Pairs of losses per chain so far."""
-        return float(np.mean(run.tally.evaluations + run.spent.decided))
 
     def _describe(self, run: RunState, measured: Measurement) -> RecordInfo:
         """What the controller is told."""
@@ -159,7 +159,7 @@ class Loop:
         return RecordInfo(
             epoch=run.epoch,
             epochs=run.epoch - before,
-            pairs_used=self._pairs_used(run),
+            pairs_used=run.pairs_used,
             start_pairs=run.start_pairs,
             pairs=float(np.mean(run.tally.evaluations)),
             renewals=share * float(np.mean(run.tally.accepted)) / target.tau,
@@ -185,16 +185,14 @@ class Loop:
             counts_steps=sampler.program.counts_steps,
         )
 
-    def _adapt_ladder(
-        self, run: RunState, control: Control, update: Update, exchanger: Exchanger | None
-    ) -> tuple[Control, Replicas | None]:
+    def _adapt_ladder(self, run: RunState, control: Control, update: Update) -> tuple[Control, Replicas | None]:
         """Move the levels of exchanges, and plan their batches, where that is due."""
-        replicas = run.replicas
+        replicas, exchanger = run.replicas, self._exchanger
         if exchanger is None or replicas is None or not update.is_planning:
             return control, replicas
         if run.epoch < control.burn_in:
-            replicas, control = exchanger.space(replicas, control)
-        tolerance, used = tolerance_of(exchanger.test, update), self._pairs_used(run)
+            control, replicas = exchanger.space(replicas, control)
+        tolerance, used = tolerance_of(exchanger.test, update), run.pairs_used
         return control, exchanger.plan(run.state, replicas, run.epoch, control, tolerance, used)
 
 

@@ -159,7 +159,7 @@ class Run(Recorded):
         """
         out = None if self.out is None else self.out.again()
         with out or nullcontext():
-            return _advance(replace(self._extended(epochs, records), out=out), progress, stop)
+            return _go_on(replace(self._extended(epochs, records), out=out), progress, stop)
 
     def _extended(self, epochs: int, records: int | None = None) -> Run:
         return replace(self, run_state=replace(self.run_state, marks=extend_marks(self.marks, epochs, records)))
@@ -283,10 +283,10 @@ def run_or_resume(
             )
         if epochs > run.marks[-1]:
             run = run._extended(epochs - int(run.marks[-1]))
-        return _advance(run, progress, stop, sampler)
+        return _go_on(run, progress, stop, sampler)
 
 
-def _advance(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampler: Sampler | None = None) -> Run:
+def _go_on(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampler: Sampler | None = None) -> Run:
     """Go on to the last mark, or until `stop` says so; what was sampled is saved whatever happens."""
     if run.is_complete:
         return run

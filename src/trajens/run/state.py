@@ -109,6 +109,16 @@ class RunState:
         return self.recorded >= len(self.marks)
 
     @property
+    def is_at_last_mark(self) -> bool:
+        """Whether the next record is the last of those planned so far."""
+        return self.recorded + 1 == len(self.marks)
+
+    @property
+    def pairs_used(self) -> float:
+        """Pairs of losses per chain so far, those of the start included."""
+        return float(np.mean(self.tally.evaluations + self.spent.decided))
+
+    @property
     def recorded_after_burn_in(self) -> int:
         """Number of records after burn-in."""
         return int((self.marks[: self.recorded] > self.control.burn_in).sum())
