@@ -1,5 +1,6 @@
 """The state of a run: all a decision depends on, as one object and as arrays, and questions it answers by itself."""
 
+import contextlib
 from dataclasses import replace
 
 import jax
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 
 import trajens as tj
+from tests.small_run import StopAfter
+from trajens.run import identity
 from trajens.run.run import _state_like
 from trajens.run.state import FORMAT, Spent, first_run_state, pack, unpack
 from trajens.sampling.lanes import add_tallies, no_tally
@@ -67,3 +70,21 @@ def test_a_first_state_has_spent_its_start():
     run = first_run_state(_state_like(LADDER, SETTINGS).state, first_control(LADDER, SETTINGS), np.array([5]), 12.0)
     assert (run.spent.decided == 12).all()
     assert (run.epoch, run.recorded, run.last_audit, run.is_complete) == (0, 0, -1, False)
+
+
+@pytest.mark.parametrize("kind", ["sample", "train"])
+def test_data_are_read_once_for_the_identity_of_a_run(kind, tmp_path, monkeypatch):
+    read, checksum = [], identity.checksum
+    monkeypatch.setattr(identity, "checksum", lambda data: read.append(data) or checksum(data))
+
+    def go_on(is_resumed, blocks):
+        out = tj.RunDirectory(tmp_path / "r", resume=is_resumed, checkpoint_seconds=0.0)
+        if kind == "sample":
+            return tj.sample(LADDER, 200, chains=2, out=out, stop=StopAfter(blocks))
+        return tj.train(LADDER.problem, tau=3, budget=2e4, out=out, progress=False, stop=StopAfter(blocks))
+
+    with contextlib.suppress(tj.Stopped):
+        go_on(False, 0)
+    assert len(read) == 1
+    go_on(True, 10**9)
+    assert len(read) == 2

@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajens.columns import COLUMNS as COLUMNS
-from trajens.columns import REASONS, Average
-from trajens.columns import STEPS as STEPS
+from trajens.columns import COLUMNS, REASONS, Average
 
 Records = dict[str, np.ndarray]
 

@@ -27,6 +27,7 @@ from trajens.problem import Problem
 from trajens.records import MAX_EPOCHS
 from trajens.rl.catalogue import is_environment
 from trajens.run.control import Controller, FixedEpochs, controller_until, count_marks
+from trajens.run.identity import RunIdentity
 from trajens.run.progress import Progress
 from trajens.run.run import Run, restore, sample
 from trajens.run.start import BUDGET, RANDOM
@@ -316,7 +317,8 @@ class Experiment:
         """The run in a directory as it stands; nothing is changed there."""
         directory = RunDirectory(out, True)
         asked = StoredRun.of(directory.files)
-        run = restore(*(self._training if self.is_by_data else self._fixed(asked.asked_burn_in, True)), directory)
+        setup = self._training if self.is_by_data else self._fixed(asked.asked_burn_in, True)
+        run = restore(RunIdentity(*setup), directory)
         if run is None:
             raise InputError(f"'{out}' must hold a checkpoint, got none; is it the directory of a run?")
         return run

@@ -18,12 +18,21 @@ from trajens.run.audits import SHARE_AT_MOST, examples_per_proposal, generator
 from trajens.sampling.exchange import Exchange, Ladder, Replicas, exchanged, first_replicas, spaced
 from trajens.sampling.kernel import State
 from trajens.sampling.lanes import whole_steps
-from trajens.sampling.program import Control
+from trajens.sampling.program import Control, Program
 from trajens.sampling.sampler import Sampler
+from trajens.sampling.settings import Settings
 from trajens.sampling.swaps import SwapProposals
 
 _LEAST, _MOST = 16, 64
 """Exchanges that a plan is made from: fewer say too little, and more too little more."""
+
+
+def replicas_at_start(settings: Settings, program: Program) -> Replicas | None:
+    """Where paths are before the first exchange; None for chains that exchange none."""
+    exchange = settings.exchange
+    if not isinstance(exchange, Exchange):
+        return None
+    return first_replicas(settings.chains, exchange.test(program), program.counts_steps)
 
 
 class Exchanger:
@@ -36,11 +45,6 @@ class Exchanger:
         self._ladder = Ladder.of(sampler.target.s_of_chains(sampler.settings.chains))
         self._every = exchange.epochs(sampler.program.tau)
         self.test = exchange.test(sampler.program)
-
-    def begin(self) -> Replicas:
-        """Before the first exchange."""
-        sampler = self._sampler
-        return first_replicas(sampler.settings.chains, self.test, sampler.program.counts_steps)
 
     def next_exchange(self, epoch: int) -> int:
         """The epoch of the first exchange after this one."""

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def describe(part: Any) -> Any:
         return [describe(value) for value in part]
     if isinstance(part, (np.generic, np.ndarray, jax.Array)):
         return np.asarray(part).item() if np.ndim(part) == 0 else {"checksum": checksum(part)}
-    if callable(part) and not hasattr(type(part), "__dataclass_fields__") and hasattr(part, "__code__"):
+    if hasattr(part, "__code__"):
         return "a function"
     return _ADDRESS.sub("", repr(part))
 
@@ -200,6 +200,30 @@ def fingerprint_network(problem: Problem) -> NetworkFingerprint | None:
     some = np.asarray(x[:_SCALED_EXAMPLES], np.float64)
     scale = 0.0 if x.dtype == np.uint8 else float(np.sqrt((some**2).mean())) or 1.0
     return NetworkFingerprint(loss.model, x.shape[1:], scale)
+
+
+class RunIdentity:
+    """What the directory of a run knows it by; all data are read for it, so it is found when asked for, and once.
+
+    Parameters
+    ----------
+    target : Target
+    settings : Settings
+    controller : Controller
+    """
+
+    def __init__(self, target: Target, settings: Settings, controller: Controller):
+        self.target, self.settings, self.controller = target, settings, controller
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """The description of the run, its data and its loss, see `identify`."""
+        return identify(self.target, self.settings, self.controller)
+
+    @cached_property
+    def fingerprint(self) -> NetworkFingerprint | None:
+        """The fingerprint of its network, where it has one."""
+        return fingerprint_network(self.target.problem)
 
 
 def require_same_network(stored: Arrays, paths: np.ndarray, network: Network, where: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trajens.records import Records, joined
-from trajens.run.identity import NetworkFingerprint, describe_machine
+from trajens.run.identity import NetworkFingerprint, RunIdentity, describe_machine
 from trajens.run.state import IDENTITY, RunState, pack
 from trajens.storage.checkpoint import Arrays
 from trajens.storage.directory import RunDirectory, map_history
@@ -35,12 +35,13 @@ class Log:
         self._identity: Arrays = {}
         self._fingerprint: NetworkFingerprint | None = None
 
-    def begin(self, run: RunState, identity: dict[str, Any], fingerprint: NetworkFingerprint | None) -> None:
+    def begin(self, run: RunState, identity: RunIdentity) -> None:
         """Prepare for a run that goes on from a state; its directory notes what it is and who goes on with it."""
         chains, *shape = run.state.path.shape
         if self._out is not None:
-            self._identity, self._fingerprint = {IDENTITY: np.array(json.dumps(identity))}, fingerprint
-            session = {"seed": identity["seed"], **describe_machine()}
+            self._identity = {IDENTITY: np.array(json.dumps(identity.description))}
+            self._fingerprint = identity.fingerprint
+            session = {"seed": identity.description["seed"], **describe_machine()}
             if self._out.begin(run.epoch, run.recorded, run.marks, chains, session):
                 self.save(run, is_first=True)
         elif self._keep_paths:

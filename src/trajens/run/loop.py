@@ -18,11 +18,11 @@ import numpy as np
 from trajens.records import MAX_EPOCHS, Records, learning_curve
 from trajens.run.audits import Auditor, Occasion, tolerance_of
 from trajens.run.control import Budget, Controller, RecordInfo, Update
-from trajens.run.exchange import Exchanger
+from trajens.run.exchange import Exchanger, replicas_at_start
 from trajens.run.log import Log
 from trajens.run.progress import Progress, ProgressBar, Show
-from trajens.run.record import Observation, make_record
-from trajens.run.state import RunState
+from trajens.run.record import AuditTerms, Observation, make_record
+from trajens.run.state import RunState, Spent
 from trajens.sampling.exchange import Replicas
 from trajens.sampling.lanes import add_tallies, no_tally
 from trajens.sampling.measure import Measurement, examples_per_measurement
@@ -79,8 +79,8 @@ class Loop:
         The result does not depend on how epochs are divided into blocks.
         """
         began = time.perf_counter() - run.seconds
-        if self._exchanger is not None and run.replicas is None:
-            run = replace(run, replicas=self._exchanger.begin())
+        if run.replicas is None:
+            run = replace(run, replicas=replicas_at_start(self.sampler.settings, self.sampler.program))
         while not run.is_complete:
             is_stopped, mark = False, int(run.marks[run.recorded])
             while run.epoch < mark and not is_stopped:
@@ -136,7 +136,7 @@ class Loop:
         state, audit = self._auditor.audit_if_due(run.state, occasion, update)
         audited = (0, 0) if audit is None else (audit.evaluations, audit.steps)
         spent = run.spent.plus(run.tally, evaluations, np.asarray(measured.steps, np.int64), *audited)
-        found = self._observe(run, measured)._replace(spent=spent, audit=audit, replicas=replicas)
+        found = self._observe(run, measured, spent, audit, replicas)
         self.log.add(run.recorded, make_record(run, found), run.state.path)
         more = np.array(update.marks if run.is_at_last_mark else (), run.marks.dtype)
         return replace(
@@ -156,6 +156,11 @@ class Loop:
         settings, target = self.sampler.settings, self.sampler.target
         share = share_renewed(run.state.sizes, settings.move, target.problem.dim)
         before = 0 if run.recorded == 0 else int(run.marks[run.recorded - 1])
+
+        def records() -> Records:
+            found = self._observe(run, measured, run.spent.plus(run.tally, 0, 0), None, run.replicas)
+            return self.log.records_and(make_record(run, found))
+
         return RecordInfo(
             epoch=run.epoch,
             epochs=run.epoch - before,
@@ -168,19 +173,21 @@ class Loop:
             recorded=run.recorded_after_burn_in,
             marks=run.marks,
             reference_loss=run.reference_loss,
-            records=lambda: self.log.records_and(make_record(run, self._observe(run, measured))),
+            records=records,
         )
 
-    def _observe(self, run: RunState, measured: Measurement) -> Observation:
-        """What is known at a mark without an audit."""
+    def _observe(
+        self, run: RunState, measured: Measurement, spent: Spent, audit: AuditTerms | None, replicas: Replicas | None
+    ) -> Observation:
+        """What was found at a mark."""
         sampler = self.sampler
         return Observation(
             s=sampler.s_at(run.epoch, run.control),
             sizes=mean_sizes(run.state.sizes, sampler.settings.move, sampler.settings.chains),
             measured=measured,
-            spent=run.spent.plus(run.tally, 0, 0),
-            audit=None,
-            replicas=run.replicas,
+            spent=spent,
+            audit=audit,
+            replicas=replicas,
             is_capped=sampler.target.problem.population.limit is not None,
             counts_steps=sampler.program.counts_steps,
         )

@@ -25,13 +25,13 @@ from trajens.run.control import (
     extend_marks,
     plan_marks,
 )
-from trajens.run.identity import describe_run, fingerprint_network, identify
+from trajens.run.exchange import replicas_at_start
+from trajens.run.identity import RunIdentity, describe_run
 from trajens.run.log import Log
 from trajens.run.loop import Loop, show_progress
 from trajens.run.progress import Show
 from trajens.run.state import RunState, first_run_state, unpack
 from trajens.run.stored import Recorded, StoredRun, summary_of
-from trajens.sampling.exchange import Exchange, first_replicas
 from trajens.sampling.footprint import require_room
 from trajens.sampling.kernel import State, state_like
 from trajens.sampling.program import Control
@@ -159,14 +159,11 @@ class Run(Recorded):
         """
         out = None if self.out is None else self.out.again()
         with out or nullcontext():
-            return _go_on(replace(self._extended(epochs, records), out=out), progress, stop)
+            identity = RunIdentity(self.target, self.settings, self.controller)
+            return _go_on(replace(self._extended(epochs, records), out=out), identity, progress, stop)
 
     def _extended(self, epochs: int, records: int | None = None) -> Run:
         return replace(self, run_state=replace(self.run_state, marks=extend_marks(self.marks, epochs, records)))
-
-    def _identity(self) -> Any:
-        """What its directory must know it by."""
-        return identify(self.target, self.settings, self.controller), fingerprint_network(self.target.problem)
 
     def __repr__(self) -> str:
         return f"Run({self.target}, epochs={self.epochs}, chains={self.settings.chains})"
@@ -238,13 +235,14 @@ def sample(
     marks = plan_marks(epochs, how.burn_in, records)
     require_valid(target.schedule, marks)
 
-    def begin(sampler: Sampler) -> RunState:
+    def begin(sampler: Sampler, _: RunIdentity) -> RunState:
         if initial is None:
             # Paths of the user's are looked at before anything is compiled.
             sampler.compile_ahead()
         return first_run_state(sampler.init(initial), sampler.control, marks)
 
-    return run_or_resume(target, how, controller, begin, directory, progress=progress, stop=stop, epochs=epochs)
+    identity = RunIdentity(target, how, controller)
+    return run_or_resume(identity, begin, directory, progress=progress, stop=stop, epochs=epochs)
 
 
 def _default_burn_in(target: Target, epochs: int, directory: RunDirectory | None) -> int:
@@ -255,10 +253,8 @@ def _default_burn_in(target: Target, epochs: int, directory: RunDirectory | None
 
 
 def run_or_resume(
-    target: Target,
-    settings: Settings,
-    controller: Controller,
-    begin: Callable[[Sampler], RunState],
+    identity: RunIdentity,
+    begin: Callable[[Sampler, RunIdentity], RunState],
     directory: RunDirectory | None,
     *,
     progress: bool | Show = False,
@@ -266,27 +262,26 @@ def run_or_resume(
     epochs: int = 0,
 ) -> Run:
     """Run from what `begin` makes of a sampler, or from what is in the directory; to `epochs` at least."""
+    target, settings, controller = identity.target, identity.settings, identity.controller
     controller.check(target.s_of_chains(settings.chains))
     with directory or nullcontext():
-        run = None if directory is None or not directory.resume else restore(target, settings, controller, directory)
+        run = None if directory is None or not directory.resume else restore(identity, directory)
         sampler = None
         if run is None:
             sampler = Sampler(target, settings)
-            run = Run(
-                target=target,
-                settings=settings,
-                controller=controller,
-                run_state=begin(sampler),
-                records={},
-                kept=None,
-                out=directory,
-            )
+            run = Run(target, settings, controller, begin(sampler, identity), {}, out=directory)
         if epochs > run.marks[-1]:
             run = run._extended(epochs - int(run.marks[-1]))
-        return _go_on(run, progress, stop, sampler)
+        return _go_on(run, identity, progress, stop, sampler)
 
 
-def _go_on(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sampler: Sampler | None = None) -> Run:
+def _go_on(
+    run: Run,
+    identity: RunIdentity,
+    progress: bool | Show,
+    stop: Callable[[], bool] | None,
+    sampler: Sampler | None = None,
+) -> Run:
     """Go on to the last mark, or until `stop` says so; what was sampled is saved whatever happens."""
     if run.is_complete:
         return run
@@ -294,7 +289,7 @@ def _go_on(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sam
     log = Log(run.records, run.kept, run.out, run.settings.keep_paths)
     now = first = replace(run.run_state, state=sampler.place(run.state))
     sampler.compile_ahead()
-    log.begin(now, *(({}, None) if run.out is None else run._identity()))
+    log.begin(now, identity)
     try:
         with show_progress(progress, now, log, run.controller) as show:
             for now in Loop(sampler, run.controller, log).iterate(first, stop):
@@ -317,24 +312,22 @@ def _go_on(run: Run, progress: bool | Show, stop: Callable[[], bool] | None, sam
     return replace(run, run_state=now, records=records, kept=log.history(now.recorded))
 
 
-def restore(target: Target, settings: Settings, controller: Controller, directory: RunDirectory) -> Run | None:
+def restore(identity: RunIdentity, directory: RunDirectory) -> Run | None:
     """Return the run in a directory, or None if nothing was saved there yet."""
     if not directory.files.has_checkpoint:
         return None
-    stored, fingerprint = StoredRun.of(directory.files), fingerprint_network(target.problem)
-    stored.require_same(identify(target, settings, controller))
-    if fingerprint is not None:
-        stored.require_network(fingerprint.network)
+    target, settings, stored = identity.target, identity.settings, StoredRun.of(directory.files)
+    stored.require_same(identity.description)
+    if identity.fingerprint is not None:
+        stored.require_network(identity.fingerprint.network)
     files = directory.restore()
-    assert files is not None
-    stored = StoredRun.of(files)
-    stored.warn_of_another_machine()
+    StoredRun.of(files).warn_of_another_machine()
     state = unpack(files.arrays, _state_like(target, settings), files.marks)
     kept = map_history(directory.path, state.recorded) if settings.keep_paths else None
     return Run(
         target=target,
         settings=settings,
-        controller=controller,
+        controller=identity.controller,
         run_state=state,
         records=files.records_until(state.recorded),
         kept=kept,
@@ -344,12 +337,10 @@ def restore(target: Target, settings: Settings, controller: Controller, director
 
 def _state_like(target: Target, settings: Settings) -> RunState:
     """The state of such a run at its beginning."""
-    program, exchange = settings.program(target), settings.exchange
+    program = settings.program(target)
     state = single(state_like)(program, settings.chains, target.problem.dim)
     run = first_run_state(state, first_control(target, settings), np.zeros(1, np.int64))
-    if not isinstance(exchange, Exchange):
-        return run
-    return replace(run, replicas=first_replicas(settings.chains, exchange.test(program), program.counts_steps))
+    return replace(run, replicas=replicas_at_start(settings, program))
 
 
 def _renamed(acceptance: AcceptanceTest | None, test: AcceptanceTest | None) -> AcceptanceTest | None:

@@ -32,7 +32,7 @@ from trajens.precision import as_single
 from trajens.problem import Problem
 from trajens.records import Records
 from trajens.run.control import Budget
-from trajens.run.identity import identify, require_same
+from trajens.run.identity import RunIdentity, require_same
 from trajens.run.progress import Progress, ProgressBar, Show
 from trajens.run.state import IDENTITY, RunState, first_run_state
 from trajens.run.stored import StoredRun
@@ -165,6 +165,7 @@ def starting_paths(
     show: ShowStart,
     directory: RunDirectory | None,
     stop: Callable[[], bool] | None,
+    identity: RunIdentity,
 ) -> Start:
     """Find the paths that `start` of `trajens.train` stands for."""
     target, chains = sampler.target, sampler.settings.chains
@@ -173,7 +174,7 @@ def starting_paths(
     if start == RANDOM:
         return Start(None)
     if start == EVOLUTION:
-        return _evolve(sampler, budget, show, directory, stop)
+        return _evolve(sampler, budget, show, directory, stop, identity)
     require(
         Path(start).is_dir(),
         f"start must be evolution, random, an array or the directory of a run, got {str(start)!r}; check it.",
@@ -187,6 +188,7 @@ def _evolve(
     show: ShowStart,
     directory: RunDirectory | None,
     stop: Callable[[], bool] | None,
+    identity: RunIdentity,
 ) -> Start:
     """Constant paths at models by evolution, or at those it began with where they are better."""
     target, chains, problem = sampler.target, sampler.settings.chains, sampler.target.problem
@@ -196,7 +198,7 @@ def _evolve(
         evolution_pairs(budget.pairs), problem.population.most
     )
     pairs, began = how.pairs * how.examples, time.perf_counter()
-    kept, identity = _load_start(sampler, budget, directory)
+    kept, known = _load_start(identity, directory)
     begin = Evolving.of(models) if kept is None else Evolving(int(kept["done"]), *(kept[n] for n in _MOMENTS))
     curve = StartCurve(generations, chains, kept)
 
@@ -206,7 +208,7 @@ def _evolve(
         is_stopped = stop is not None and stop()
         if directory is not None and (is_stopped or directory.is_due()):
             moments = dict(zip(_MOMENTS, now[1:], strict=True))
-            directory.keep_start({"done": np.array(now.done), **moments, **curve.arrays, **identity})
+            directory.keep_start({"done": np.array(now.done), **moments, **curve.arrays, **known})
         return is_stopped
 
     found = evolved(problem, jax.tree.map(np.asarray, random.key), begin, generations, how, watch)
@@ -218,14 +220,14 @@ def _evolve(
     return Start(_constant(chosen[:, None], target, chains), float(generations * pairs), curve.records(pairs))
 
 
-def _load_start(sampler: Sampler, budget: Budget, directory: RunDirectory | None) -> tuple[Arrays | None, Arrays]:
+def _load_start(identity: RunIdentity, directory: RunDirectory | None) -> tuple[Arrays | None, Arrays]:
     """How far a start had come that was stopped, and what it must be known by."""
     if directory is None:
         return None, {}
-    identity, kept = identify(sampler.target, sampler.settings, budget), directory.load_start()
+    kept = directory.load_start()
     if kept is not None:
-        require_same(json.loads(str(kept.pop(IDENTITY))), identity, directory.path)
-    return kept, {IDENTITY: np.array(json.dumps(identity))}
+        require_same(json.loads(str(kept.pop(IDENTITY))), identity.description, directory.path)
+    return kept, {IDENTITY: np.array(json.dumps(identity.description))}
 
 
 def _constant(start: Any, target: Target, chains: int) -> np.ndarray:

@@ -22,6 +22,7 @@ from trajens.problem import Problem
 from trajens.records import MAX_EPOCHS
 from trajens.run.advice import report
 from trajens.run.control import Budget
+from trajens.run.identity import RunIdentity
 from trajens.run.progress import Show
 from trajens.run.run import Run, run_or_resume
 from trajens.run.start import (
@@ -141,17 +142,17 @@ def train_as_set_up(
     directory = RunDirectory(out) if isinstance(out, (str, Path)) else out
     require_room(target, settings, budget.records, directory is not None)
 
-    def begin(sampler: Sampler) -> RunState:
+    def begin(sampler: Sampler, identity: RunIdentity) -> RunState:
         began = time.perf_counter()
         if isinstance(start, str) and start in (EVOLUTION, RANDOM):
             # Models of the user's are looked at before anything is compiled.
             compile_ahead(sampler, budget)
         with ShowStart(progress, budget.pairs) as show:
-            found = starting_paths(sampler, budget, start, show, directory, stop)
+            found = starting_paths(sampler, budget, start, show, directory, stop, identity=identity)
         first = first_state(sampler, budget, found.paths, found.pairs)
         return replace(first, seconds=time.perf_counter() - began, start=found.records)
 
-    return run_or_resume(target, settings, budget, begin, directory, progress=progress, stop=stop)
+    return run_or_resume(RunIdentity(*setup), begin, directory, progress=progress, stop=stop)
 
 
 def training_setup(

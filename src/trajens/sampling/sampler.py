@@ -91,8 +91,8 @@ class Sampler:
     def compile_ahead(self, looks: tuple[int, int] | None = None) -> None:
         """Have programs compiled in threads that will be asked for.
 
-        They are `advance_to`; `measure_at`, where the number of its examples, which is compiled in, is known; and
-        `look_at` for so many proposals and examples.
+        They are `advance_to`; `measure_at`, where it is known how many examples it takes; and `look_at` for so many
+        proposals and examples.
         """
         chains = self.settings.chains
         like = state_like(self.program, chains, self.target.problem.dim)

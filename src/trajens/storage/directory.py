@@ -303,11 +303,9 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def restore(self) -> RunFiles | None:
-        """What a run goes on from, its newest state whose records and paths are whole; None if there is none yet."""
+    def restore(self) -> RunFiles:
+        """What a run goes on from: its newest state whose records and paths are whole."""
         files = self.files
-        if not files.has_checkpoint:
-            return None
         if not files.has_records() and len(checkpoint.checkpoints(self.path)) > 1:
             older = RunFiles(self.path, before=files.epoch, falls_back=True)
             # Never to the beginning: that would be another run, and all that was sampled lost.
