@@ -49,7 +49,7 @@ browser: install
 # Sweeps on a SLURM of one node, which tests/cluster/slurm.sh brings up on the loopback interface and takes down again;
 # needs Linux and root, and installs Debian's packages of SLURM where they are missing.
 cluster: install
-	tests/cluster/slurm.sh $(BIN)/python -m pytest -m cluster -rs --durations=0 tests/test_cluster.py
+	tests/cluster/slurm.sh $(BIN)/python -m pytest -m cluster -rs --durations=0 tests/app/sweeps/test_slurm.py
 
 lint: install
 	$(BIN)/ruff check .
@@ -76,7 +76,7 @@ $(VENV)/.build: $(VENV)/.installed
 	@touch $@
 
 # The tests on every pair of Python and JAX that can be installed, with environments and logs in build/matrix. For a look:
-#   make matrix PYTHONS=python3.13 JAXES=0.12 TESTS='tests/test_kernels.py tests/test_sampler_core.py'
+#   make matrix PYTHONS=python3.13 JAXES=0.12 TESTS='tests/kernels/test_cpu.py tests/sampling/test_sampler.py'
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 JAXES ?= 0.10 0.11 0.12
 TESTS ?=
@@ -89,7 +89,7 @@ sanitize: install
 	cmake --build build/sanitize
 	TRAJENS_CPU_LIBRARY=$(CURDIR)/build/sanitize/trajens_cpu.so ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  $(BIN)/python -m pytest tests/test_kernels.py
+	  $(BIN)/python -m pytest tests/kernels/test_cpu.py
 
 # All that needs an NVIDIA GPU: the tests marked gpu, and the kernel under compute-sanitizer's memcheck and racecheck.
 # JAX must see the GPU, which that of .venv does after `.venv/bin/pip install 'jax[cuda13]'` (or cuda12, with an older
@@ -103,7 +103,7 @@ gpu: $(if $(filter $(BIN)/python,$(PYTHON_RUN)),install)
 	  { echo "make gpu needs an NVIDIA GPU, and JAX in $(PYTHON_RUN) with CUDA (jax[cuda13] or jax[cuda12]) to see it."; exit 2; }
 	@$(PYTHON_RUN) -c 'import sys; from trajens.kernels import library; sys.exit(not library("cuda").is_loaded)' || \
 	  { echo "make gpu needs the CUDA kernel; install trajens again, with nvcc on the path."; exit 2; }
-	$(PYTHON_RUN) -m pytest -m gpu tests/test_cuda_kernel.py
+	$(PYTHON_RUN) -m pytest -m gpu tests/kernels/test_cuda.py
 	mkdir -p build
 	nvcc -O3 -std=c++17 -lineinfo -arch=native -Isrc/trajens/kernels/csrc -o build/kernel_alone benchmarks/cuda/kernel_alone.cu
 	compute-sanitizer --tool memcheck --error-exitcode 1 build/kernel_alone

@@ -12,19 +12,24 @@ jax.config.update("jax_num_cpu_devices", 4)
 
 
 COMPARE_BITS = (
-    "test_reproducibility",
-    "test_precision",
-    "test_kernels",
-    "test_sampler_core",
-    "test_schedule",
-    "test_extending",
+    "tests/run/test_reproducibility",
+    "tests/test_precision",
+    "tests/kernels/test_cpu",
+    "tests/sampling/test_sampler",
+    "tests/test_schedule",
+    "tests/test_extending",
 )
 """Files whose tests compare the bits of one program with those of another."""
-COMPARE_DEVICES = "test_exchange", "test_stream"
+COMPARE_DEVICES = "tests/sampling/test_exchange", "tests/test_stream"
 """Files with a test that compares numbers of devices, whose programs need not be optimised for it."""
-SAMPLE_LONG = "test_docs", "test_bench", "test_models", "test_quick_figures"
+SAMPLE_LONG = (
+    "tests/test_docs",
+    "tests/test_benchmarks",
+    "tests/models/test_models",
+    "paper/tests/test_quick_figures",
+)
 """Files, beside the laws, that sample for longer than they compile."""
-DRAW_FEW = ("test_conditionals",)
+DRAW_FEW = ("tests/laws/test_conditionals",)
 """Laws that compile for longer than they draw."""
 
 EMITTERS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
@@ -77,7 +82,8 @@ def pytest_runtest_setup(item):
     """
     if item.config.option.markexpr == "gpu":
         return
-    name, is_quick = item.path.stem, "not slow" in item.config.option.markexpr
+    name = item.path.relative_to(item.config.rootpath).with_suffix("").as_posix()
+    is_quick = "not slow" in item.config.option.markexpr
     has_emitters = name in (*COMPARE_BITS, *COMPARE_DEVICES) and not is_quick
     is_optimised = "laws" in item.path.parts or name in (*COMPARE_BITS, *SAMPLE_LONG)
     wanted = has_emitters, is_optimised and name not in DRAW_FEW

@@ -28,7 +28,7 @@ import deep_ensemble as adam
 import trajens as tj
 from trajens.datasets import CORRUPTIONS, SEVERITIES, corrupted
 from trajens.ensemble import expected_calibration_error
-from trajens.ensemble.uncertainty import nll, said
+from trajens.ensemble.uncertainty import nll, summarise_predictions
 from trajens.files import write_atomically
 
 FOLDER = Path("paper/results/mnist")
@@ -77,7 +77,7 @@ def cases() -> Iterator[tuple[str, int]]:
 
 def scores_of(member_proba: np.ndarray, y: np.ndarray) -> Row:
     """Of the averaged probabilities of models (tau, n, classes); the entropy is the mean over images, in nats."""
-    together = said(member_proba)
+    together = summarise_predictions(member_proba)
     return {
         "accuracy": float(together.is_right(y).mean()),
         "ece": expected_calibration_error(together.mean, y),

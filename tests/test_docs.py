@@ -28,6 +28,11 @@ def name_of(page):
     return str(page.relative_to(ROOT).with_suffix("")).removeprefix("docs/")
 
 
+def text_of(page):
+    """The source of a page of the documentation."""
+    return (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
 def blocks(text, language):
     """Code of a language; commands have none."""
     return [code for name, code in BLOCK.findall(text) if name == language]
@@ -89,7 +94,7 @@ def test_the_readme_is_short_and_its_rivals_are_those_of_their_page():
     text = README.read_text(encoding="utf-8")
     assert len(text.splitlines()) < 150
     table = text.split("calibration error |\n")[1].split("\n\n")[0].splitlines()[1:]
-    rivals = (ROOT / "docs" / "rivals.md").read_text(encoding="utf-8").splitlines()
+    rivals = text_of("results/rivals.md").splitlines()
     for row in table:
         _, count, _, seconds, vote, nll, ece = (cell.strip() for cell in row.strip("|").split("|"))
         found = [line for line in rivals if f"| {count} |" in line and f"| {seconds} | {vote} |" in line]
@@ -98,7 +103,7 @@ def test_the_readme_is_short_and_its_rivals_are_those_of_their_page():
 
 
 def test_rows_of_rivals_are_those_of_the_results():
-    page = (ROOT / "docs" / "rivals.md").read_text(encoding="utf-8").splitlines()
+    page = text_of("results/rivals.md").splitlines()
     for row in json.loads((ROOT / "paper" / "results" / "rivals" / "rivals.json").read_text())["rows"]:
         wanted = f"| {row['K']} |", f"| {row['vote']:.4f} |", f"| {row['nll']:.3f} | {row['ece']:.4f} |"
         assert any(all(part in line for part in wanted) for line in page), wanted
@@ -124,7 +129,7 @@ def test_notebooks_run(notebook, tmp_path, monkeypatch):
 
 def test_every_command_and_option_is_in_the_reference():
     reference = hook("cli_reference")
-    page = reference.on_page_markdown((ROOT / "docs" / "cli.md").read_text(encoding="utf-8"))
+    page = reference.on_page_markdown(text_of("reference/cli.md"))
     assert reference.PLACE not in page
     for name, command in reference.commands(get_command(app)):
         section = page.split(f"## {name}\n")[1].split("\n## ")[0]
@@ -135,11 +140,11 @@ def test_every_command_and_option_is_in_the_reference():
 
 
 def test_the_page_of_figures_has_pictures_and_claims_of_all():
-    page = hook("figure_numbers").on_page_markdown((ROOT / "docs" / "figures.md").read_text(encoding="utf-8"))
+    page = hook("figure_numbers").on_page_markdown(text_of("results/figures.md"))
     assert "<!-- numbers" not in page
     for name in FIGURES:
-        assert f"(figures/quick/figure_{name}.png)" in page
-    for picture in re.findall(r"\((figures/\w+/\w+\.png)\)", page):
+        assert f"(../figures/quick/figure_{name}.png)" in page
+    for picture in re.findall(r"\(\.\./(figures/\w+/\w+\.png)\)", page):
         assert (ROOT / "docs" / picture).is_file(), picture
     assert len(re.findall(r"\| (confirmed|undecided|refuted) \|", page)) > 20
 
@@ -152,7 +157,7 @@ def unexplained(page):
 
 
 def test_the_glossary_has_every_class_of_the_api():
-    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    page = text_of("reference/glossary.md")
     assert unexplained(page) == []
     assert unexplained(page.replace("`tj.Stream`", "`tj.StreamOfWords`")) == ["Stream"]
 

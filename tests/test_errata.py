@@ -1,4 +1,4 @@
-"""Where the paper is wrong or unclear and no other test shows it; docs/errata.md has them all."""
+"""Where the paper is wrong or unclear and no other test shows it; docs/theory/errata.md has them all."""
 
 import numpy as np
 import pytest

@@ -12,8 +12,8 @@ import pytest
 
 import trajens as tj
 from tests import small_run
-from tests.test_cli import call
-from tests.test_reproducibility import SETTINGS, assert_same_run, sample
+from tests.command import call
+from tests.run.test_reproducibility import SETTINGS, assert_same_run, sample
 from trajens.precision import single
 
 CASES = {

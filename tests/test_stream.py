@@ -17,7 +17,7 @@ from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.acceptance import Evidence, Past, Reason
 from trajens.acceptance.moments import moments_of
 from trajens.acceptance.penalty import PenaltyMemory
-from trajens.app.report import page, seen
+from trajens.app.report import load_view, page
 from trajens.population import Endless, keys_of
 from trajens.randomness import Key, key_of
 from trajens.run.advice import ATTENTION, RunFacts, findings
@@ -314,7 +314,7 @@ def test_training_needs_nothing_but_the_stream(tmp_path, capsys):
     with pytest.raises(tj.InputError, match="model must be given for Stream"):
         tj.Ensemble.from_run(run)
 
-    html = page([seen(tmp_path / "run")])
+    html = page([load_view(tmp_path / "run")])
     assert "asked for more examples than max_batch" in html
     assert "The ensemble was not tried on data" in html
     assert "<svg" in html

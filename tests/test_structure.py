@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
+import conftest
 import pytest
 
 from tests import structure
@@ -208,3 +210,12 @@ def test_as_a_script(checkout):
     nothing = run(checkout() / "src")
     assert nothing.returncode == 2
     assert "is no Python package; give the root of a checkout" in nothing.stderr
+
+
+def test_tests_are_in_the_folders_of_what_they_test():
+    root = Path(__file__).parents[1]
+    folders = {file.parent.relative_to(root / "tests") for file in (root / "tests").rglob("test_*.py")}
+    ours = folders - {Path("laws"), Path("golden")}
+    assert [str(folder) for folder in ours if not (root / "src" / "trajens" / folder).is_dir()] == []
+    for name in (*conftest.COMPARE_BITS, *conftest.COMPARE_DEVICES, *conftest.SAMPLE_LONG, *conftest.DRAW_FEW):
+        assert (root / f"{name}.py").is_file(), name

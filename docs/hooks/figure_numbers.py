@@ -30,7 +30,7 @@ def numbers(figure: str) -> Iterator[str]:
         if found is None:
             continue
         yield from (f"### Scale {scale} {{#{figure}-{scale}}}", "")
-        yield from (f"![figure {figure}, scale {scale}](figures/{scale}/figure_{figure}.png)", "")
+        yield from (f"![figure {figure}, scale {scale}](../figures/{scale}/figure_{figure}.png)", "")
         yield from ("| claim | value | error | | | verdict |", "|---|---|---|---|---|---|")
         for claim in found["claims"]:
             measured = f"{claim['value']:.4g} | {claim['error']:.2g}"

@@ -16,7 +16,7 @@
 #
 # $$\pi(\Theta) \propto \prod_t e^{-|\theta_{t+1} - \theta_t|^2/2\sigma^2}\; e^{-s \sum_t L(\theta_t)}$$
 #
-# is Gaussian, and all about it is known: see [Exact results](../theory.md#exact-results).
+# is Gaussian, and all about it is known: see [Exact results](../theory/theory.md#exact-results).
 
 # %%
 import matplotlib.pyplot as plt
@@ -81,7 +81,7 @@ fig.tight_layout()
 #
 # A decision on few examples has an error. The run audits its own decisions: it samples s (1 + `tilt_error`), to first
 # order, and plans its batches for a hundredth. The paper's own test has no such plan; on these noisy labels its error
-# shows as a law that is too cold ([erratum 2](../errata.md#2-the-finite-population-factor)).
+# shows as a law that is too cold ([erratum 2](../theory/errata.md#2-the-finite-population-factor)).
 
 # %%
 one = tj.Target(problem, tau, sigma, s=150.0, prior=None)
@@ -94,5 +94,6 @@ for name, test in {"Penalty()": tj.Penalty(32), "paper_test": tj.paper_test(32)}
 
 # %% [markdown]
 # With the 4096 chains of `trajens figure acceptance --scale paper` the errors are 0.15 %, and every test shows what
-# it does: [Within a tolerance](../tolerance.md). Loops of your own around the sampler: [Stepping by
-# hand](../stepping.md); a move or a test of your own, held against these laws: [Extending](../extending/move.md).
+# it does: [Within a tolerance](../theory/tolerance.md). Loops of your own around the sampler: [Stepping by
+# hand](../howto/stepping.md); a move or a test of your own, held against these laws:
+# [Extending](../howto/extending/move.md).

@@ -109,6 +109,6 @@ fig.tight_layout()
 # ## Go on
 #
 # A run goes on where it stopped, bit for bit as if it had been asked for more at once; one with `out=` does so in
-# another process, after any kill. [Choosing settings](../choosing.md) says what to change, [How sure, and rightly
-# so?](../uncertainty.md) what the numbers mean, and the [tutorial](../tutorial.md) has networks of Flax and Equinox,
-# and losses without a derivative.
+# another process, after any kill. [Choosing settings](../howto/choosing.md) says what to change, [How sure, and rightly
+# so?](../howto/uncertainty.md) what the numbers mean, and the [tutorial](../start/tutorial.md) has networks of Flax
+# and Equinox, and losses without a derivative.

@@ -12,8 +12,8 @@
 # Policies in place of networks that are told the answer: the loss of an episode is minus its return, and a decision
 # between two policies plays as many fresh episodes as its noise asks for. It takes about a minute on two cores.
 #
-# Evolution strategies are as good or better at this ([what was measured](../rl.md#measured)); what a path of policies
-# has is a law.
+# Evolution strategies are as good or better at this ([what was measured](../results/policies.md)); what a path of
+# policies has is a law.
 
 # %%
 import matplotlib.pyplot as plt
@@ -77,4 +77,4 @@ for name in ("steps_used", "steps_measured", "steps_audited"):
 
 # %% [markdown]
 # On the command line: `trajens train CartPole-v1 --tau 16 --out runs/pole`. Environments of your own, of gymnax, and
-# comparisons with evolution strategies: [Reinforcement learning](../rl.md).
+# comparisons with evolution strategies: [Reinforcement learning](../howto/rl.md).

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.test_cli import call
+from tests.command import call
 
 import trajens as tj
 from test_figures import drawn_again

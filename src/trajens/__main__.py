@@ -25,7 +25,8 @@ def main() -> None:
         _say(f"trajens: error: the variables JAX_... must be what JAX accepts, got {text}; change or unset it.")
         sys.exit(BAD_INPUT)
     try:
-        run()
+        with leave_on_interrupt():
+            run()
     finally:
         if is_heard:
             # All is done: what the interpreter still has to tidy up may be cut short without a word.

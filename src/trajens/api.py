@@ -6,7 +6,7 @@ from trajens.convergence import Converged
 from trajens.ensemble import Ensemble
 from trajens.errors import InputError, Stopped, StorageError
 from trajens.losses import PairLoss
-from trajens.moves import CentreOfMass, Mixture, Move, Segment, SingleSite
+from trajens.moves import CentreOfMass, LayerMove, Mixture, Move, Segment, SingleSite
 from trajens.moves.scan import Checkerboard, RandomScan, Scan
 from trajens.problem import Problem
 from trajens.run.audits import Audit, audit
@@ -31,6 +31,7 @@ __all__ = [
     "Ensemble",
     "Exchange",
     "InputError",
+    "LayerMove",
     "Metropolis",
     "MinibatchBarker",
     "Mixture",

@@ -31,6 +31,7 @@ class When(Enum):
     ALWAYS = "every run"
     AUDITS = "every run; filled in where decisions are audited"
     TUNED = "every run; NaN unless moves are tuned"
+    HELD_OUT = "runs with examples that are held out"
     STREAM = "runs on a stream"
     STEPS = "losses that count steps"
     EXCHANGE = "runs that exchange paths"
@@ -135,6 +136,18 @@ COLUMNS = (
         sweep="Mean after burn-in. Losses at different s, or of different data, are of different laws.",
     ),
     Column("loss_error", "error of measuring the loss", "Standard error of `loss`, 0 where it is of all data.", "loss"),
+    Column(
+        "loss_held_out",
+        "loss of held-out examples",
+        "Loss per model on examples that are not trained on.",
+        "loss",
+        Average.RECORDS,
+        When.HELD_OUT,
+        spec=".6g",
+        look_for="Look for a level near that of the training loss: one far above it has learned examples by heart.",
+        compare="Compare where curves end; what counts for new data is this loss.",
+        sweep="Mean after burn-in, on the examples of the same file that were held out.",
+    ),
     Column(
         "loss_deciding",
         "loss of the decisions",
@@ -310,6 +323,9 @@ REASONS = tuple(column.name for column in COLUMNS if column.average is Average.C
 
 STEPS = tuple(column.name for column in COLUMNS if column.when is When.STEPS)
 """Columns of losses that count their steps: of both models in all decisions, to measure the loss, and to audit."""
+
+HELD_OUT = tuple(column.name for column in COLUMNS if column.when is When.HELD_OUT)
+"""Columns of runs with examples that are held out."""
 
 EXCHANGE = tuple(column.name for column in COLUMNS if column.when in (When.EXCHANGE, When.EXCHANGE_STEPS))
 """Columns of runs that exchange paths, in the order of `trajens.sampling.exchange.Replicas.columns`."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
+import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from trajens.errors import StorageError
 
@@ -103,6 +106,10 @@ class Lock:
         self._path = path
         self._handle: int | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied or pickled: a copy holds nothing."""
+        return {"_path": self._path, "_handle": None}
+
     def take(self, wait: bool = False) -> bool:
         """Take the lock, after waiting for it if asked to; whether it was to be had."""
         is_folder = self._path.is_dir()
@@ -122,6 +129,22 @@ class Lock:
             self.release()
             return False
         return True
+
+    def is_taken(self) -> bool:
+        """Whether a process holds the file, which stays as it is; where that cannot be told, as on Windows, it may."""
+        if fcntl is None:
+            return True  # type: ignore[unreachable]
+        try:
+            handle = os.open(self._path, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(handle)
+        return False
 
     def is_held(self) -> bool:
         """Whether it was taken, and the file at its place is still the one that was."""
@@ -155,9 +178,15 @@ def storage_errors(file: Path) -> Iterator[None]:
         if isinstance(error, StorageError):
             raise
         advice = "free some space" if error.errno in FULL else "check the path and its permissions"
-        raise StorageError(
-            f"'{file}' must be written, got {error.strerror or error}; {advice}, what was saved before is intact."
-        ) from error
+        # Whoever has removed the folder has removed what was saved there.
+        rest = ", what was saved before is intact" if file.parent.is_dir() else ""
+        raise StorageError(f"'{file}' must be written, got {error.strerror or error}; {advice}{rest}.") from error
+
+
+def in_shell(path: str | Path) -> str:
+    """A path as a shell reads it, for commands that are printed."""
+    text = f".{os.sep}{path}" if str(path).startswith("-") else str(path)
+    return subprocess.list2cmdline([text]) if os.name == "nt" else shlex.quote(text)
 
 
 def _umask() -> int:
@@ -197,3 +226,19 @@ def cache_folder() -> Path | None:
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
     return base / "trajens"
+
+
+def unfit_for_programs(folder: Path) -> str:
+    """Why programs cannot be kept in a folder, which is made if need be; nothing where they can."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.stat()
+    except OSError as error:
+        return f"cannot be made ({error.strerror})"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "cannot be written"
+    # What stands there is run: nobody else may put anything into it.
+    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+        return "can be written by others"
+    return ""

@@ -253,7 +253,7 @@ def scores_by_errors(errors: np.ndarray, models: int) -> np.ndarray:
     return np.asarray(np.sqrt(wrong * (1 - wrong)))
 
 
-def counts_by(scores: np.ndarray) -> np.ndarray:
+def copies_by(scores: np.ndarray) -> np.ndarray:
     """`COPIES` N copies, dealt out by `scores` (N,): at least one of every example."""
     scores = np.asarray(scores, np.float64)
     require(

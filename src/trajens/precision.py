@@ -7,6 +7,7 @@ with the flag and without it, and the user's own code around the call keeps what
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -22,6 +23,30 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+class _Threads:
+    """Whether JAX was used here or before a fork, of which its threads have no part: what waits for them hangs."""
+
+    def __init__(self) -> None:
+        self._is_used = self._is_lost = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._lose)
+
+    def _lose(self) -> None:
+        self._is_lost = self._is_used
+
+    def use(self) -> None:
+        """Refuse to use JAX in a child that was forked after it was used."""
+        require(
+            not self._is_lost,
+            "a process must be spawned to use trajens, got one that was forked after JAX had run, which would hang; "
+            "try multiprocessing.get_context('spawn').",
+        )
+        self._is_used = True
+
+
+_THREADS = _Threads()
+
+
 def single(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`function` with JAX in 32 bits while it runs.
 
@@ -31,6 +56,7 @@ def single(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(function)
     def inside(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        _THREADS.use()
         with jax.enable_x64(False):
             return function(*args, **kwargs)
 
@@ -39,6 +65,7 @@ def single(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def numbers(name: str, value: Any) -> np.ndarray:
     """`value` as an array of a type NumPy counts among its numbers, or an `InputError`."""
+    require_unmasked(name, value)
     try:
         given = np.asarray(value)
     except Exception as error:  # whatever an object that looks like an array may raise
@@ -53,6 +80,12 @@ def numbers(name: str, value: Any) -> np.ndarray:
         f"{name} must be an array of numbers, got {type(value).__name__} of {given.dtype} and shape {given.shape}; "
         "pass numbers, for instance in float32."
     )
+
+
+def require_unmasked(name: str, value: Any) -> None:
+    """Refuse an array of which values are masked: what is below the mask would be taken for data."""
+    masked = int(np.ma.count_masked(value)) if np.ma.is_masked(value) else 0
+    require(masked == 0, f"{name} must have all its values, got {masked} masked ones; impute them or leave rows out.")
 
 
 def single_type(dtype: np.dtype) -> np.dtype:

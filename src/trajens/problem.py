@@ -11,8 +11,10 @@ numbers, running statistics.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import jax
@@ -20,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from trajens.errors import InputError, first_line, integer, number, require
+from trajens.errors import InputError, choice, first_line, integer, number, require
 from trajens.losses import Loss, PairLoss
 from trajens.population import MAX_SIZE, Finite, Population
 from trajens.precision import as_single, numbers, require_single, single, single_type
@@ -89,6 +91,9 @@ def _type_of(name: str, place: str, leaf: Any) -> np.dtype:
 
 _ALIGNMENT = 64
 
+EXACT, NOISE = "exact", "noise"
+"""Losses that are log-likelihoods, and those that are up to the variance of labels."""
+
 
 class Problem:
     """Per-example losses of a model with `dim` parameters on a data set of N examples.
@@ -110,16 +115,44 @@ class Problem:
     prior : float, optional
         Standard deviation of the Gaussian law of first models that suits the parameters, which `Target` takes unless
         it is told another; default none, a flat law.
+    layers : mapping of str to int, optional
+        Names of the layers and their numbers of parameters, in the order of the parameters, for moves of a layer
+        (`LayerMove`); default not known. `Problem.layers` has the slice of each.
+    likelihood : "exact", "noise" or None
+        Whether exp(-N L / v), L the mean loss, is a likelihood of the data: "exact" with v = 1, as of a cross-entropy;
+        "noise" with v the unknown variance of labels, as of (y - f)^2 / 2; default None, it is none. `tj.train` stops
+        raising s where a path weighs as much as some likelihoods.
+
+    Attributes
+    ----------
+    held_out : Problem or None
+        The same losses on examples that are not trained on, see `hold_out`.
     """
+
+    held_out: Problem | None = None
+    likelihood: str | None = None
+    layers: dict[str, slice]
+    """Parameters of every layer, by name; empty where they are not known."""
 
     @single
     def __init__(
-        self, loss: Loss, data: Any, dim: int, initial: Any = None, spread: Any = None, prior: float | None = None
+        self,
+        loss: Loss,
+        data: Any,
+        dim: int,
+        initial: Any = None,
+        spread: Any = None,
+        prior: float | None = None,
+        layers: Mapping[str, int] | None = None,
+        likelihood: str | None = None,
     ):
+        self.likelihood = None if likelihood is None else choice("likelihood", likelihood, (EXACT, NOISE))
         require(callable(loss), f"loss must be a function of (theta, batch), got {loss!r}; pass the function itself.")
         self.population: Population = Finite(_check_data(data))
         self.data = jax.tree.map(_own, data)
         self._describe(loss, dim, initial, spread, prior)
+        if layers is not None:
+            self.layers = slices_of(layers, self.dim)
         check_loss(loss, self.data, self.dim)
         if isinstance(loss, PairLoss):
             members = jax.ShapeDtypeStruct((_LANES, _MEMBERS), jnp.int32)
@@ -129,6 +162,7 @@ class Problem:
         """What is known of the model, whatever examples it is to be asked about."""
         self.dim = integer("dim", dim, 1, "give the number of parameters of the model")
         self.loss: Loss = loss
+        self.layers = {}
         self._unravel: Callable[[jax.Array], Any] | None = None
         self.initial = None if initial is None else self._vector("initial", initial)
         self.spread = None if spread is None else self._vector("spread", spread)
@@ -142,6 +176,20 @@ class Problem:
     def size(self) -> int:
         """N."""
         return self.population.most
+
+    def hold_out(self, share: float, seed: int = 0) -> Problem:
+        """The same problem without a random share of its examples, which become those of `held_out`."""
+        chosen = held_out_examples(self.size, share, seed)
+        rest, held_out = (self._on(where) for where in (~chosen, chosen))
+        rest.held_out = held_out
+        return rest
+
+    def _on(self, is_chosen: np.ndarray) -> Problem:
+        """The same problem on some of its examples."""
+        found, where = copy(self), np.flatnonzero(is_chosen)
+        found.data = jax.tree.map(lambda leaf: leaf[where], self.data)
+        found.population = Finite(_check_data(found.data))
+        return found
 
     def _vector(self, name: str, value: Any) -> np.ndarray:
         given = numbers(name, value)
@@ -176,6 +224,31 @@ class Problem:
 
     def __repr__(self) -> str:
         return f"Problem({getattr(self.loss, '__name__', self.loss)}, N={self.size}, dim={self.dim})"
+
+
+def held_out_examples(size: int, share: float, seed: int = 0) -> np.ndarray:
+    """Which of `size` examples (size,) are held out: a random share of them, two at least."""
+    share = number("share held out", share, "try 0.2", above=0.0, at_most=0.9)
+    count = max(round(share * size), 2)
+    require(
+        size - count >= 2,
+        f"examples must be left to train on, got {size} of which {count} are held out; hold out none, or give more.",
+    )
+    chosen = np.zeros(size, bool)
+    chosen[np.random.default_rng(seed).permutation(size)[:count]] = True
+    return chosen
+
+
+def slices_of(layers: Mapping[str, int], dim: int) -> dict[str, slice]:
+    """Slices of consecutive layers with these numbers of parameters, `dim` together."""
+    advice = "give the layers in the order of their parameters"
+    sizes = [integer(f"the size of layer {name!r}", size, 1, advice) for name, size in layers.items()]
+    stops = list(accumulate(sizes))
+    require(
+        stops[-1:] == [dim],
+        f"layers must have {dim} parameters together, got {sum(sizes)}; {advice}, with all of them.",
+    )
+    return {name: slice(stop - size, stop) for name, size, stop in zip(layers, sizes, stops, strict=True)}
 
 
 def _check_data(data: Any) -> int:

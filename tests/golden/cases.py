@@ -61,7 +61,17 @@ class _StopAfter:
 
 
 def _train(problem, budget=4e5, **changes):
-    return tj.train(problem, tau=4, budget=budget, chains=2, seed=1, progress=False, records=20, **changes)
+    return tj.train(
+        problem,
+        tau=4,
+        budget=budget,
+        chains=2,
+        seed=1,
+        progress=False,
+        records=20,
+        acceptance=tj.Penalty(pool=True),
+        **changes,
+    )
 
 
 def _resumed(run):

@@ -30,8 +30,8 @@ def perceptron(dim=DIM, size=16):
     return tj.datasets.PerceptronData(x.astype(np.float32), y.astype(np.float32))
 
 
-def check(data, tau, sigma, s, prior, epochs=3200, **settings):
-    target = tj.Target(data.problem(), tau, sigma, s, prior)
+def check(data, tau, sigma, s, prior, epochs=3200, problem=None, **settings):
+    target = tj.Target(problem or data.problem(), tau, sigma, s, prior)
     burn_in = epochs * 5 // 8
     run = tj.sample(
         target,
@@ -95,3 +95,12 @@ def test_path_law_holds_when_a_phase_repeats_its_proposals():
 def test_path_law_holds_when_data_come_in_unequal_chunks():
     test = tj.Metropolis(chunk=7)
     check(perceptron(), TAU, SIGMA, S, 0.6, move=tj.Segment(2), acceptance=test, scan="random")
+
+
+@pytest.mark.parametrize("scan", BOTH_SCANS)
+def test_moves_of_single_layers_sample_the_path_law(scan):
+    data = perceptron()
+    known = data.problem()
+    problem = tj.Problem(known.loss, known.data, DIM, layers={"first": 1, "rest": 2})
+    moves = [(1.0, tj.LayerMove("first")), (1.0, tj.LayerMove(-1)), (1.0, tj.LayerMove("rest", tj.Segment(2)))]
+    check(data, TAU, SIGMA, S, 0.6, problem=problem, move=tj.Mixture(moves), acceptance=tj.Metropolis(), scan=scan)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The tests on every pair of Python and JAX that can be installed, one after the other, and a table of how they went.
 # Usage: tests/release/matrix.sh "PYTHON .." "JAX .." [ARGUMENT OF PYTEST ..]
-#   tests/release/matrix.sh "python3.11 python3.13" "0.10 0.12" tests/test_kernels.py
+#   tests/release/matrix.sh "python3.11 python3.13" "0.10 0.12" tests/kernels/test_cpu.py
 # Without arguments of pytest it is what `make test` runs, but for its checks of style. Environments and logs are kept
 # below $MATRIX, by default build/matrix. $JOBS tests run at once. With uv on the path it installs faster.
 set -u

@@ -21,7 +21,6 @@ keep all terms bounded: with a = A / (1 + exp(Delta)) and a' = A' / (1 + exp(-De
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,8 +28,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.acceptance.base import AcceptanceTest, Evidence, Past
-from trajens.acceptance.moments import Moments, merge, moments_of
+from trajens.acceptance.base import AcceptanceTest, Evidence
+from trajens.acceptance.minibatch import Minibatch, empty_minibatch
+from trajens.population import Endless, Finite, Population
 
 ORDERS = 8
 """Times that the differences of a proposal are divided into batches, each time in another order."""
@@ -107,12 +107,13 @@ def acceptances(
     replacement, so that those looked at may be as many as there are, and infinitely many, at the same time.
     """
     proposals, found = looked.differences.shape
-    size, most = (found, found) if looked.limit is None else (math.inf, looked.limit)
+    population = Finite(found) if looked.limit is None else Endless(looked.limit)
+    most = population.most
     # Always a multiple of so many, so that nearly all calls share a compilation.
     filled = np.resize(np.arange(proposals), -(-proposals // _PROPOSALS) * _PROPOSALS)
     given = jax.tree.map(lambda leaf: leaf[filled], (entries, looked.s))
     # Of a stream, infinitely many.
-    bound = int(min(float(_most_examples(test, size, *given)), most))
+    bound = int(min(float(_most_examples(test, population.size, *given)), most))
     room = min(most, -(-bound // chunk) * chunk)
     per_order = max(1, found // room)
     total, left = np.zeros((3, proposals)), orders
@@ -127,7 +128,7 @@ def acceptances(
             answers = _decided(
                 test=test,
                 chunk=chunk,
-                size=size,
+                population=population,
                 entries=entries,
                 looked=looked,
                 proposal=copies[these],
@@ -149,7 +150,7 @@ def _order(looked: Looked, rng: np.random.Generator, count: int) -> np.ndarray:
 def _decided(
     test: AcceptanceTest,
     chunk: int,
-    size: int | float,
+    population: Population,
     entries: Any,
     looked: Looked,
     proposal: np.ndarray,
@@ -168,9 +169,9 @@ def _decided(
         both(looked.log_ratio) * np.repeat(np.array([1, -1], np.float32), _LANES),
         np.tile(rng.integers(0, 2**32, (_LANES, test.num_words), np.uint32), (2, 1)),
     )
-    seen = _begin(test, 2 * _LANES)
+    seen = _begin(test)
     for k, start in enumerate(range(0, values.shape[1], chunk)):
-        seen = _take(test, size, looked.limit, given, seen, values[:, start : start + chunk])
+        seen = _take(test, population, given, seen, values[:, start : start + chunk])
         # Not after every chunk: a look makes the device wait for its host.
         if k % _LOOKS_EVERY == _LOOKS_EVERY - 1 and bool(np.all(seen.is_over)):
             break
@@ -190,38 +191,28 @@ class _Given(NamedTuple):
 class _Seen(NamedTuple):
     """Where a decision stands: `chance` is the probability of having come so far."""
 
-    moments: Moments
-    past: Past | None
-    stage: jax.Array
+    batch: Minibatch
     chance: jax.Array
     accepted: jax.Array
     read: jax.Array
     is_over: jax.Array
 
 
-class _Answer(NamedTuple):
+class _Chance(NamedTuple):
     """Whether a decision is taken, or a stage passed, and with what probability so."""
 
-    is_over: jax.Array
+    is_decided: jax.Array
     is_passed: jax.Array
     chance: jax.Array
 
 
-def _begin(test: AcceptanceTest, lanes: int) -> _Seen:
-    whole: Any = np.zeros(lanes, np.int32)
-    real: Any = np.zeros(lanes, np.float32)
-    is_over: Any = np.zeros(lanes, bool)
-    past = Past(whole, real) if test.num_stages > 1 else None
-    moments = Moments(whole, real, real, real)
-    return _Seen(
-        moments=moments,
-        past=past,
-        stage=whole,
-        chance=real + 1,
-        accepted=real,
-        read=real,
-        is_over=is_over,
-    )
+def _begin(test: AcceptanceTest) -> _Seen:
+    like = jax.eval_shape(lambda: empty_minibatch((2 * _LANES,), test.num_stages))
+    # On the host, where zeros need no program of their own.
+    batch: Minibatch = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
+    real: Any = np.zeros(2 * _LANES, np.float32)
+    is_over: Any = np.zeros(2 * _LANES, bool)
+    return _Seen(batch, real + 1, real, real, is_over)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -230,42 +221,29 @@ def _most_examples(test: AcceptanceTest, size: int | float, entries: Any, s: jax
     return jnp.max(jnp.asarray(test.most_examples(entries, s, size)))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _take(
-    test: AcceptanceTest, size: int | float, limit: int | None, given: _Given, seen: _Seen, values: jax.Array
-) -> _Seen:
+@partial(jax.jit, static_argnums=(0, 1))
+def _take(test: AcceptanceTest, population: Population, given: _Given, seen: _Seen, values: jax.Array) -> _Seen:
     """A chunk (lanes, m) of loss differences more, and what the test says to it; the second half reverses the steps."""
-    chunk = moments_of(jnp.concatenate([values, -values]))
-    moments = merge(seen.moments, chunk)
 
-    def look(entry: Any, words: jax.Array, *known: Any) -> _Answer:
-        s, log_ratio, moments, past, stage = known
-        evidence = Evidence(moments=moments, s=s, log_ratio=log_ratio, size=size, past=past, stage=stage, limit=limit)
+    def look(evidence: Evidence, entry: Any, words: jax.Array) -> _Chance:
         judgement = test.judge(entry, evidence)
-        if judgement is not None:
-            is_ready = judgement.is_ready | evidence.is_exhausted
-            is_over = is_ready & judgement.is_last
-            return _Answer(is_over, is_ready & ~is_over, jnp.exp(jnp.minimum(judgement.log_chance, 0.0)))
-        verdict = test.decide(entry, evidence, words)
-        is_over = verdict.is_decided | evidence.is_exhausted
-        return _Answer(is_over, verdict.is_passed & ~is_over, jnp.where(is_over, verdict.is_accepted, 1.0))
+        if judgement is None:
+            verdict = test.answer(entry, evidence, words)
+            is_passed = verdict.is_passed & ~verdict.is_decided
+            return _Chance(verdict.is_decided, is_passed, jnp.where(verdict.is_decided, verdict.is_accepted, 1.0))
+        is_ready = judgement.is_ready | evidence.is_exhausted
+        is_decided = is_ready & judgement.is_last
+        return _Chance(is_decided, is_ready & ~is_decided, jnp.exp(jnp.minimum(judgement.log_chance, 0.0)))
 
-    known = given.s, given.log_ratio, moments, seen.past, seen.stage
-    answer = jax.vmap(look)(given.entries, jnp.asarray(given.words), *known)
-    is_passed, is_over = answer.is_passed & ~seen.is_over, answer.is_over & ~seen.is_over
+    def ask(batch: Minibatch) -> _Chance:
+        more = given.entries, jnp.asarray(given.words)
+        answer: _Chance = batch.ask(look, population, jnp.asarray(given.s), jnp.asarray(given.log_ratio), *more)
+        return answer
+
+    batch, answer = seen.batch.take(jnp.concatenate([values, -values]), None, ask)
+    is_over = answer.is_decided & ~seen.is_over
     # What passes a stage with some probability goes on with it, and reads on with it.
-    read = seen.read + jnp.where(seen.is_over, 0.0, seen.chance * chunk.n)
-    chance = seen.chance * jnp.where(is_passed | is_over, answer.chance, 1.0)
-    past = seen.past
-    if past is not None:
-        past, moments = past.plus(moments, is_passed)
+    read = seen.read + jnp.where(seen.is_over, 0.0, seen.chance * values.shape[1])
+    chance = seen.chance * jnp.where((answer.is_passed | answer.is_decided) & ~seen.is_over, answer.chance, 1.0)
     accepted = jnp.where(is_over, chance, seen.accepted)
-    return _Seen(
-        moments=moments,
-        past=past,
-        stage=seen.stage + is_passed,
-        chance=chance,
-        accepted=accepted,
-        read=read,
-        is_over=seen.is_over | is_over,
-    )
+    return _Seen(batch, chance, accepted, read, seen.is_over | is_over)

@@ -17,6 +17,8 @@ from trajens.acceptance.penalty import RHO_LARGEST, TOLERANCE
 from trajens.app import kinds
 from trajens.app.kinds import Kind, one_of
 from trajens.convergence.criteria import CONVERGED
+from trajens.datasets.reading import MISSING_VALUES
+from trajens.errors import require
 from trajens.losses import LOSSES
 from trajens.models import ACTIVATION, ACTIVATIONS, MODELS, WEIGHTS
 from trajens.models.base import PRIOR
@@ -28,15 +30,14 @@ from trajens.moves.scan import SCANS, Checkerboard
 from trajens.rl.problem import MAX_EPISODES
 from trajens.run.control import RECORDS
 from trajens.run.start import BUDGET, EVOLUTION, RANDOM
+from trajens.run.train import HELD_OUT, STEPS_OF_SIGMA, TAU
 from trajens.run.train import RECORDS as RECORDS_BY_DATA
-from trajens.run.train import STEPS_OF_SIGMA, TAU
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.storage.directory import CHECKPOINT_SECONDS
 
 PROBLEMS = ("perceptron", "mnist")
 ACCEPTANCE_TESTS = ("penalty", "minibatch-barker", "paper", "barker", "metropolis")
-MISSING_VALUES = ("refuse", "mean")
-OF_FILES = ("label", "missing", "standardise", "reading")
+OF_FILES = ("label", "drop", "missing", "standardise", "reading")
 """Options about how a file is read."""
 NETWORKS = "network episodes"
 CHANNELS = "8,16"
@@ -142,8 +143,25 @@ class Config:
         shown="label, y, target or class",
         only="network",
     )
+    drop: list[str] | None = _option(
+        None, kinds.names, "Problem", "Columns of a table to leave out; may be repeated.", "COLUMN,..", only="network"
+    )
     missing: str | None = _name(
-        None, MISSING_VALUES, "Problem", "Missing numbers of a table", shown=MISSING_VALUES[0], only="network"
+        None,
+        MISSING_VALUES,
+        "Problem",
+        "Missing values of a table: numbers become their mean and texts a category of their own, or",
+        shown=MISSING_VALUES[0],
+        only="network",
+    )
+    hold_out: float | None = _option(
+        None,
+        kinds.share,
+        "Problem",
+        "Share of a file that is not trained on, to see how well new data are predicted; 0 for none.",
+        "X",
+        shown=f"{HELD_OUT:g}; with --epochs 0",
+        only="network",
     )
     standardise: bool | None = _option(
         None,
@@ -198,7 +216,7 @@ class Config:
         shown="none",
     )
     until_loss: float | None = _option(
-        None, kinds.real, "Target", "Raise s until the loss per model is not above this.", "X"
+        None, kinds.positive, "Target", "Raise s until the loss per model is not above this.", "X"
     )
     anneal: int | None = _option(
         None, kinds.whole, "Target", "Epochs during which s is annealed.", shown="with --epochs burn-in"
@@ -350,10 +368,14 @@ class Config:
         "NAME|DIR",
         shown=f"{EVOLUTION}; with --epochs {RANDOM}",
     )
-    checkpoint_seconds: float = _option(CHECKPOINT_SECONDS, kinds.real, "Run", "Time between checkpoints.")
+    checkpoint_seconds: float = _option(CHECKPOINT_SECONDS, kinds.seconds, "Run", "Time between checkpoints.", "X")
 
     def to_toml(self) -> str:
         """The options that apply, one a line."""
+        for name, value in asdict(self).items():
+            # Names of files may have bytes that are not UTF-8, for which Python has letters of its own.
+            is_utf8 = not any("\ud800" <= letter <= "\udfff" for letter in str(value))
+            require(is_utf8, f"{name} must be a text in UTF-8, got {value!r}; rename what it names.")
         # What TOML writes for a number, a text or a list of them is what JSON writes.
         return "".join(f"{name} = {_toml(value)}\n" for name, value in asdict(self).items() if value is not None)
 

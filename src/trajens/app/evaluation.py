@@ -11,6 +11,7 @@ from trajens.app.experiment import Experiment
 from trajens.app.sources import EpisodesData
 from trajens.datasets import Labelled, Reading, load, load_inputs
 from trajens.ensemble import Ensemble, chosen_chains
+from trajens.ensemble.scores import noise_of_labels
 from trajens.errors import InputError, require
 from trajens.rl.catalogue import is_environment
 from trajens.rl.evaluation import EPISODES, Score, scores
@@ -19,12 +20,16 @@ from trajens.run.stored import StoredRun
 
 
 class Tried(NamedTuple):
-    """An ensemble, the data it is tried on and what they are called; `is_fresh` where it was not trained on them."""
+    """An ensemble, the data it is tried on and what they are called; `is_fresh` where it was not trained on them.
+
+    `noise` is the standard deviation of labels as the examples show it that were held out; None where it is not known.
+    """
 
     ensemble: Ensemble
     labelled: Labelled
     name: str
     is_fresh: bool
+    noise: float | None = None
 
 
 def trained(source: str | Path | StoredRun, chain: int | str = 0) -> Ensemble:
@@ -43,10 +48,10 @@ def trained(source: str | Path | StoredRun, chain: int | str = 0) -> Ensemble:
 
 
 def tried(source: str | Path | StoredRun, data: Path | None = None, chain: int | str = 0) -> Tried:
-    """An ensemble on data of a file, on the test set of its run, or on its training data."""
+    """An ensemble on data of a file, on the test set of its run, on what it held out, or on its training data."""
     ensemble = trained(source, chain)
     if data is not None:
-        return Tried(ensemble, labelled(ensemble, data), data.name, True)
+        return Tried(ensemble, labelled(ensemble, data), data.name, True, noise_of(source, ensemble))
     stored = source if isinstance(source, StoredRun) else StoredRun(source)
     require(
         not stored.path.is_file(),
@@ -55,7 +60,27 @@ def tried(source: str | Path | StoredRun, data: Path | None = None, chain: int |
     experiment = Experiment.load(stored)
     if experiment.test_data is not None:
         return Tried(ensemble, _in_units(ensemble, experiment.test_data), "the test set", True)
+    held_out = experiment.labelled_data.held_out
+    if held_out is not None:
+        given = _in_units(ensemble, held_out)
+        return Tried(ensemble, given, "the held-out part", True, noise_of(stored, ensemble))
     return Tried(ensemble, _in_units(ensemble, Labelled(*experiment.data)), "the training data", False)
+
+
+def noise_of(source: str | Path | StoredRun, ensemble: Ensemble) -> float | None:
+    """Standard deviation of labels around the true function, from what a run on numbers has held out."""
+    is_run = isinstance(source, StoredRun) or Path(source).is_dir()
+    if ensemble.is_classifier or not is_run:
+        return None
+    stored = source if isinstance(source, StoredRun) else StoredRun(source)
+    if not (stored.config or {}).get("hold_out") or not Path(str((stored.config or {}).get("problem"))).exists():
+        return None
+    held_out = Experiment.load(stored).labelled_data.held_out
+    if held_out is None:
+        return None
+    given = _in_units(ensemble, held_out)
+    mean, spread = ensemble.predict(given.x, return_std=True)
+    return noise_of_labels(float(((given.y - mean) ** 2).mean()), float((spread**2).mean()))
 
 
 def labelled(ensemble: Ensemble, file: Path) -> Labelled:

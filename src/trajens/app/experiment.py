@@ -346,7 +346,13 @@ class Experiment:
         """How examples are drawn; None is all alike."""
         usual = BY_LOSSES if self.is_by_data else EVEN
         scores = usual if self.config.scores is None else self.config.scores
-        return None if scores == EVEN or self.acceptance.takes_all_data else scores
+        is_whole = self.acceptance.takes_all_data
+        require(
+            not is_whole or self.config.scores in (None, EVEN),
+            f"scores must be {EVEN} with --acceptance {self.config.acceptance}, which reads all data, got {scores}; "
+            "leave it out.",
+        )
+        return None if scores == EVEN or is_whole else scores
 
     def with_budget_for(self, minutes: float) -> tuple[Experiment, float]:
         """The same on a budget for about so many minutes on this machine, and the pairs of losses it does a second."""
@@ -387,4 +393,7 @@ class Experiment:
         problem = str(options.get("problem"))
         if problem not in PROBLEMS and not is_environment(problem) and "reading" not in options:
             options.setdefault("standardise", False)
+        # What a run does not say it has not done.
+        if problem not in PROBLEMS and not is_environment(problem):
+            options.setdefault("hold_out", 0.0)
         return cls(resolve(options))

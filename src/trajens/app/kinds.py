@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,17 @@ def whole(name: str, value: Any) -> int:
 
 def real(name: str, value: Any) -> float:
     """A number."""
-    return as_number(value, f"{name} must be a number, got {value!r}; see trajens train --help.")
+    return as_number(value, f"{name} must be a finite number, got {value!r}; see trajens train --help.", math.inf)
+
+
+def positive(name: str, value: Any) -> float:
+    """A number > 0."""
+    return number(name, real(name, value), "see trajens train --help", above=0.0)
+
+
+def seconds(name: str, value: Any) -> float:
+    """A time, which may be none."""
+    return number(name, real(name, value), "see trajens train --help", at_least=0.0)
 
 
 def text(name: str, value: Any) -> str:
@@ -45,10 +56,21 @@ def one_of(names: tuple[str, ...]) -> Kind:
     return lambda name, value: choice(name, value, names)
 
 
+def names(name: str, value: Any) -> list[str]:
+    """One name or a list of them."""
+    return [text(name, part) for part in (value if isinstance(value, list) else [value])]
+
+
 def sizes(name: str, value: Any) -> list[int]:
     """Whole numbers: 32, "64,32" or a list."""
     message = f"{name} must be sizes of layers such as 32 or 64,32, got {value!r}; try 32."
     return [integer(name, as_number(part, message), 1, "try 32") for part in _parts(value)]
+
+
+def share(name: str, value: Any) -> float:
+    """A share of the whole, less than all of it."""
+    message = f"{name} must be a share such as 0.2, got {value!r}; try 0.2."
+    return number(name, as_number(value, message), "try 0.2", at_least=0.0, at_most=0.9)
 
 
 def interval(name: str, value: Any) -> list[float]:
@@ -115,15 +137,15 @@ def grouped(s: Any, chains: int) -> list[tuple[float | None, np.ndarray]]:
     return list(zip(known, np.split(np.arange(chains), len(known)), strict=True))
 
 
-def as_number(value: Any, message: str) -> Any:
-    """A number, or the number in a text, whole where it is; a refusal with `message` of anything else."""
+def as_number(value: Any, message: str, below: float = 2.0**53) -> Any:
+    """A number of a size `below`, or the one in a text, whole where it is; a refusal with `message` of all else."""
     if isinstance(value, str):
         try:
             value = float(value)
         except ValueError:
             raise InputError(message) from None
         value = int(value) if value.is_integer() else value
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < below
     require(is_number, message)
     return value
 

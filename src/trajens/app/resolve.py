@@ -29,8 +29,8 @@ from trajens.models.mlp import HIDDEN
 from trajens.rl.catalogue import is_environment
 from trajens.run.control import RECORDS
 from trajens.run.start import BUDGET, EVOLUTION, RANDOM
+from trajens.run.train import HELD_OUT, usual_sigma
 from trajens.run.train import RECORDS as RECORDS_BY_DATA
-from trajens.run.train import usual_sigma
 from trajens.sampling.settings import Settings, default_burn_in
 
 _OF_CONV = ("channels", "kernel", "pooling")
@@ -148,6 +148,8 @@ def _by_data(config: Config) -> Config:
         f"s must be where it ends, got {config.s}; it rises by itself, or give --epochs.",
     )
     budget = BUDGET if config.budget is None and config.minutes is None else config.budget
+    is_file = config.problem not in PROBLEMS and not is_environment(config.problem)
+    config = _with_defaults(config, hold_out=HELD_OUT) if is_file else config
     return _with_defaults(
         config, budget=budget, chains=1, records=RECORDS_BY_DATA, start=EVOLUTION, pool=_pools(config)
     )

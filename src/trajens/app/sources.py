@@ -17,7 +17,7 @@ from trajens.errors import integer, require
 from trajens.losses import OF_CLASSES
 from trajens.models import Model
 from trajens.population import MAX_SIZE
-from trajens.problem import Problem
+from trajens.problem import Problem, held_out_examples
 from trajens.rl.catalogue import environment
 from trajens.rl.environment import Environment
 from trajens.rl.policy import inputs_of, outputs_of
@@ -29,7 +29,10 @@ from trajens.target import path_length
 _DIGITS = Reading("array", Label(None, tuple(range(10))), shape=(28, 28), is_bytes=True)
 _LINE = Reading("array", Label(), shape=(2,))
 _OF_DATA = ("problem", "num_data", "data_seed", "noise", "loss", "model", "sizes", "outputs", *OF_FILES)
-_OF_NETWORKS = (*_OF_DATA, "hidden", "channels", "kernel", "pooling", "shape", "activation", "weights")
+_OF_NETWORKS = (*_OF_DATA, "hold_out", "hidden", "channels", "kernel", "pooling", "shape", "activation", "weights")
+
+
+_FEWEST_TO_HOLD_OUT = 10
 
 
 class LabelledData:
@@ -51,8 +54,26 @@ class LabelledData:
 
     @property
     def data(self) -> Labelled | datasets.PerceptronData:
-        """Training inputs and labels."""
-        return self._read[1]
+        """Training inputs and labels: all but those held out."""
+        held_out = self._is_held_out
+        return self._read[1] if held_out is None else self._part(~held_out)
+
+    @property
+    def held_out(self) -> Labelled | None:
+        """Inputs and labels of a file that are not trained on, if there are some."""
+        return None if self._is_held_out is None else self._part(self._is_held_out)
+
+    @cached_property
+    def _is_held_out(self) -> np.ndarray | None:
+        """Which examples (N,) of the file are held out; None where none are."""
+        size = len(self._read[1].y)
+        if not self.config.hold_out or size < _FEWEST_TO_HOLD_OUT:
+            return None
+        return held_out_examples(size, self.config.hold_out)
+
+    def _part(self, chosen: np.ndarray) -> Labelled:
+        x, y = self._read[1]
+        return Labelled(np.asarray(x)[chosen], np.asarray(y)[chosen])
 
     @cached_property
     def reading(self) -> Reading:
@@ -80,7 +101,7 @@ class LabelledData:
         outputs = models.cnn().outputs if config.model == "cnn" else config.outputs or (config.sizes or [1])[-1]
         known = outputs if outputs > 1 else None
         return datasets.learn(
-            config.problem, config.label, config.loss, config.missing or "refuse", config.standardise, known
+            config.problem, config.label, config.loss, config.missing, config.standardise, known, drop=config.drop or ()
         )
 
     def labelled(self, path: str | Path) -> Labelled:
@@ -135,7 +156,10 @@ class LabelledData:
         require_room_for_models(self._chains, path_length(self.config.tau), dim)
         if isinstance(self.data, datasets.PerceptronData):
             return self.data.problem()
-        return self.model.problem(self.data.x, self.data.y, self.loss)
+        problem = self.model.problem(self.data.x, self.data.y, self.loss)
+        if self.held_out is not None:
+            problem.held_out = self.model.problem(*self.held_out, self.loss)
+        return problem
 
     @property
     def loss(self) -> str:

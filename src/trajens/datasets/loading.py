@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from trajens.datasets import tables
+from trajens.datasets import cells, tables
 from trajens.datasets.arrays import Labelled, classes_in, labelled_images, load_labelled, moments
-from trajens.datasets.reading import Feature, Label, Reading, as_column, entry_of, is_table, label_column, line_of
-from trajens.datasets.tables import MISSING, TableColumn
-from trajens.errors import InputError, require
+from trajens.datasets.reading import (
+    FEW_CLASSES,
+    MISSING_VALUES,
+    NO_LEVEL,
+    Feature,
+    Label,
+    Reading,
+    as_column,
+    entry_of,
+    is_table,
+    label_column,
+    line_of,
+    told,
+)
+from trajens.datasets.tables import Table, TableColumn
+from trajens.errors import InputError, choice, require
 from trajens.losses import OF_CLASSES
+from trajens.precision import require_unmasked
 
-FEW_CLASSES, MANY_CLASSES = 10, 1000
+MANY_CLASSES = 1000
 _FEW_LEVELS = 20
 _PER_CLASS = 5
-_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
+_SLIPS = 0.1
+"""A share of texts among numbers that is too small to be meant."""
 
 
 def load(path: str | Path, labels: str | Path | None = None, num_classes: int | None = None) -> Labelled:
@@ -39,8 +55,8 @@ def load(path: str | Path, labels: str | Path | None = None, num_classes: int | 
     Returns
     -------
     Labelled
-        Columns of texts as one input for each level. For classes that are texts, their places in alphabetical order;
-        `learn` knows their names.
+        Columns of texts as one input for each level, and what else `learn` does to a table. For classes that are texts,
+        their places in alphabetical order; `learn` knows their names.
     """
     file = Path(path)
     if is_table(file):
@@ -55,11 +71,16 @@ def learn(
     path: str | Path,
     label: str | None = None,
     loss: str | None = None,
-    missing: str = "refuse",
+    missing: str | None = None,
     standardise: bool | None = None,
     num_classes: int | None = None,
+    drop: Collection[str] = (),
 ) -> tuple[Reading, Labelled]:
     """How a file is to be read from now on, and its inputs and labels read that way.
+
+    Of a table, columns that only count or name the rows are left out: a first one that counts them, texts of which
+    there are more than 20 and more than a fifth of the rows, columns without a value. Amounts are numbers (5% is 0.05,
+    $1,000 is 1000). What was done that was not asked for is told in warnings, and in the notes of the reading.
 
     Parameters
     ----------
@@ -69,35 +90,59 @@ def learn(
         Label column of a table.
     loss : "cross-entropy", "0-1" or "squared", optional
         Take labels for classes (the first two) or for numbers; default: see `classes_of`.
-    missing : "refuse" or "mean"
-        What becomes of numbers that are missing in a table: empty, NA or nan.
+    missing : "mean" or "refuse", optional
+        What becomes of values that are missing in a table: empty, NA, NaN, N/A, null or ?. By default a number is the
+        mean of the others, a text a level of its own, and a row without a label is left out.
     standardise : bool, optional
         Whether inputs, and labels that are numbers, become (x - mean) / standard deviation; default: those of tables.
     num_classes : int, optional
         Take labels for classes 0..num_classes-1.
+    drop : collection of str
+        Columns of a table to leave out; one text may name several, with commas between them.
     """
     file = Path(path)
     if not is_table(file):
         require(label is None, f"label must be left out but for tables, got '{label}' with '{file}'; leave it out.")
-        require(missing == "refuse", f"missing must be left out but for tables, got it with '{file}'; impute values.")
+        require(missing is None, f"missing must be left out but for tables, got it with '{file}'; impute values.")
+        require(not drop, f"drop must be left out but for tables, got it with '{file}'; remove the inputs.")
         if file.is_dir():
             return _learn_folder(file, loss, bool(standardise), num_classes)
         return _learn_array(file, load_labelled(file), loss, bool(standardise), num_classes)
-    name = label_column(file, tables.header(file), label)
-    table = tables.read(file, texts=(name,))
+    names = tables.header(file)
+    dropped = _dropped(file, names, drop)
+    name = label_column(file, [one for one in names if one not in dropped], label)
     is_scaled = standardise is None or standardise
-    features = tuple(_feature(column, file) for column in table.columns.values() if column.name != name)
-    require(len(features) > 0, f"'{file}' must have columns besides the label '{name}', got none; add inputs.")
+    empty = Reading("table", Label(name), missing=choice("missing", missing or MISSING_VALUES[0], MISSING_VALUES))
+    table, notes = tables.without_index(tables.read(file, texts=(name,)).without(dropped))
+    require(
+        name in table.columns, f"label must be a column to learn, got '{name}', which counts the rows; name another."
+    )
+    table, more = empty.with_labels(table, name)
+    notes += more
+    features = [_feature(one, table, notes) for one in table.columns.values() if one.name != name]
+    kept = tuple(feature for feature in features if feature is not None)
+    require(len(kept) > 0, f"'{file}' must have columns besides the label '{name}', got none of use; add inputs.")
     column, where = table.columns[name], line_of(table)
-    reading = Reading(
-        "table",
-        _label(name, column, file, where, loss=loss, is_scaled=is_scaled, num_classes=num_classes),
-        features,
-        (sum(1 if feature.levels is None else len(feature.levels) for feature in features),),
-        missing=missing,
+    _note_amount(column, notes)
+    reading = replace(
+        empty,
+        label=_label(name, column, file, where, loss=loss, is_scaled=is_scaled, num_classes=num_classes),
+        features=kept,
+        shape=(sum(1 if feature.levels is None else len(feature.levels) for feature in kept),),
         is_standardised=is_scaled,
     )
-    return reading, Labelled(reading.rows(table), reading.labels(column, where, file))
+    x, more = reading.rows(table)
+    notes += more
+    return told((replace(reading, notes=tuple(notes)), Labelled(x, reading.labels(column, where, file))), notes, file)
+
+
+def _dropped(file: Path, names: list[str], drop: Collection[str]) -> list[str]:
+    """The columns that are left out; a name may have a comma in it."""
+    given = [[one] if one in names else [part.strip() for part in one.split(",")] for one in drop]
+    dropped = [name for some in given for name in some]
+    unknown = [name for name in dropped if name not in names]
+    require(not unknown, f"drop must name columns of '{file}', got {tables.listed(unknown)}; check the spelling.")
+    return dropped
 
 
 def classes_of(values: np.ndarray) -> tuple[int, ...] | None:
@@ -107,6 +152,7 @@ def classes_of(values: np.ndarray) -> tuple[int, ...] | None:
     K <= max(10, min(1000, n / 5)). How they are stored does not matter, 2.0 is 2. Everything else are numbers to be
     fitted: fractions, numbers with gaps, negative ones, counts that differ in most of the rows.
     """
+    require_unmasked("labels", values)
     found = np.unique(values)
     is_few = len(found) <= max(FEW_CLASSES, min(MANY_CLASSES, len(values) / _PER_CLASS))
     is_count = is_few and bool((found == np.arange(len(found))).all())
@@ -148,13 +194,60 @@ def _reading(x: np.ndarray, label: Label, is_scaled: bool) -> Reading:
     return Reading("array", label, features, x.shape[1:], is_bytes=is_bytes, is_standardised=is_scaled)
 
 
-def _feature(column: TableColumn, file: Path) -> Feature:
+def _feature(column: TableColumn, table: Table, notes: list[str]) -> Feature | None:
+    """What becomes of a column of inputs, with a note where that is not plain; None if it is left out."""
+    named = f"column '{column.name}'"
+    if column.is_missing.all():
+        notes.append(f"{named} has no value in any row: it is left out of the inputs.")
+        return None
+    if not column.is_text:
+        _note_amount(column, notes)
+        return Feature(column.name, None, *moments(column.numbers[np.isfinite(column.numbers)]))
+    _check_texts(column, table.file, line_of(table), "or leave it out with --drop " + shlex.quote(column.name))
+    levels, size = _levels(column), len(column.numbers)
+    if len(levels) > max(_FEW_LEVELS, size / _PER_CLASS):
+        notes.append(f"{named} has {len(levels)} different texts in {size} rows: it is left out of the inputs.")
+        return None
+    if not np.isnan(column.numbers).all():
+        notes.append(f"{named} has numbers and texts: all are taken for categories.")
+    return Feature(column.name, (NO_LEVEL,) * bool(column.is_missing.any()) + levels)
+
+
+def _note_amount(column: TableColumn, notes: list[str]) -> None:
+    if column.amount is not None:
+        value = cells.amounts([column.amount], True)
+        assert value is not None
+        notes.append(
+            f"column '{column.name}' has numbers that are not written plainly: '{column.amount}' is {value[0]:g}."
+        )
+
+
+def _check_texts(column: TableColumn, file: Path, where: Callable[[int], str], advice: str) -> None:
+    """Refuse a column of texts that are dates, or numbers with a slip or in a way of writing that is not known."""
+    texts = column.texts or []
     named = f"column '{column.name}' of '{file}'"
-    if column.is_text:
-        return Feature(column.name, _levels(column, named))
-    values = column.numbers[np.isfinite(column.numbers)]
-    require(len(values) > 0, f"{named} must hold a value, got none in any row; leave the column out of the file.")
-    return Feature(column.name, None, *moments(values))
+    words = [i for i, text in enumerate(texts) if cells.plain(text) is None and not cells.is_missing(text)]
+    dates = [i for i in words if cells.is_date(texts[i])]
+    require(
+        2 * len(dates) < len(words),
+        f"{named} must hold numbers or categories, got the date '{texts[dates[0] if dates else 0]}' in "
+        f"{where(dates[0] if dates else 0)}; write a number in its place (a year, days since the first), {advice}.",
+    )
+    comma = next((texts[i] for i in words if cells.is_decimal_comma(texts[i])), None)
+    require(comma is None, f"{named} must write decimals with a point, got '{comma}'; write 1.5 for 1,5, {advice}.")
+    odd = [i for i in words if cells.is_odd_number(texts[i])]
+    require(
+        2 * len(odd) < len(words),
+        f"{named} must hold numbers that are written in one way, got '{texts[odd[0] if odd else 0]}' in "
+        f"{where(odd[0] if odd else 0)}; write plain ones such as 1000.5, {advice}.",
+    )
+    numbers = np.flatnonzero(~np.isnan(column.numbers))
+    require(
+        len(numbers) == 0 or len(words) >= _SLIPS * (len(words) + len(numbers)),
+        f"{named} must hold numbers or texts, got '{texts[words[0]]}' in {where(words[0])} and "
+        f"{texts[numbers[0] if len(numbers) else 0]} in {where(int(numbers[0]) if len(numbers) else 0)}; correct it, "
+        f"leave it empty where the value is missing, {advice}.",
+    )
 
 
 def _label(
@@ -176,7 +269,7 @@ def _label(
     is_whole = len(values) > 0 and bool((values == np.round(values)).all())
     if loss in OF_CLASSES:
         require(is_whole, f"labels must be whole or texts for --loss {loss}, got others in '{file}'; use squared.")
-        return Label(name, tuple(int(value) for value in np.unique(values)))
+        return Label(name, tuple(sorted({int(value) for value in column.values if np.isfinite(float(value))})))
     classes = classes_of(values) if loss is None and len(values) > 0 else None
     if classes is not None:
         return Label(name, classes)
@@ -192,27 +285,27 @@ def _label(
 
 def _texts(column: TableColumn, file: Path, where: Callable[[int], str], loss: str | None) -> tuple[str, ...]:
     """Classes that are texts, in alphabetical order; numbers among them are a slip unless classes were asked for."""
-    texts = column.texts or []
-    is_number = ~np.isnan(column.numbers)
-    if is_number.any() and loss is None:
+    texts, levels = column.texts or [], _levels(column)
+    if loss is not None:
+        return levels
+    _check_texts(column, file, where, "or use --loss cross-entropy to take them for classes")
+    is_number, named = ~np.isnan(column.numbers), f"column '{column.name}' of '{file}'"
+    if is_number.any():
         number = int(is_number.argmax())
-        word = next(i for i, text in enumerate(texts) if not is_number[i] and text.casefold() not in MISSING)
+        word = next(i for i, text in enumerate(texts) if not is_number[i] and not cells.is_missing(text))
         raise InputError(
-            f"column '{column.name}' of '{file}' must hold numbers or texts, got '{texts[word]}' in {where(word)} and "
-            f"{texts[number]} in {where(number)}; correct it, or use --loss cross-entropy to take them for classes."
+            f"{named} must hold numbers or texts, got '{texts[word]}' in {where(word)} and {texts[number]} in "
+            f"{where(number)}; correct it, or use --loss cross-entropy to take them for classes."
         )
-    return _levels(column, f"column '{column.name}' of '{file}'", is_asked_for=loss is not None)
-
-
-def _levels(column: TableColumn, named: str, is_asked_for: bool = False) -> tuple[str, ...]:
-    """The different texts of a column in alphabetical order, if they are few."""
-    levels = sorted({text for text in column.texts or [] if text.casefold() not in MISSING})
-    number = next((level for level in levels if _DECIMAL_COMMA.fullmatch(level)), None)
-    require(number is None, f"{named} must write decimals with a point, got '{number}'; write 1.5 for 1,5.")
     size = len(column.numbers)
     require(
-        is_asked_for or len(levels) <= max(_FEW_LEVELS, size / _PER_CLASS),
-        f"{named} must hold numbers or few different texts, got {len(levels)} in {size} rows; leave the column out of "
-        "the file, or encode it.",
+        len(levels) <= max(_FEW_LEVELS, size / _PER_CLASS),
+        f"{named} must hold numbers or few different texts, got {len(levels)} in {size} rows; name another label, or "
+        "use --loss cross-entropy to take them for classes.",
     )
-    return tuple(levels)
+    return levels
+
+
+def _levels(column: TableColumn) -> tuple[str, ...]:
+    """The different texts of a column in alphabetical order."""
+    return tuple(sorted({text for text in column.texts or [] if not cells.is_missing(text)}))

@@ -6,21 +6,29 @@ evaluated or predicted later is read the same way, or refused with the column an
 
 from __future__ import annotations
 
+import difflib
 import json
+import shlex
+import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trajens.datasets import tables
+from trajens.datasets import cells, tables
 from trajens.datasets.arrays import Labelled, images_in, labelled_images, load_inputs, load_labelled, read, standardised
-from trajens.datasets.tables import MISSING, Table, TableColumn
+from trajens.datasets.tables import Table, TableColumn
 from trajens.errors import InputError, require
 
 LABEL_NAMES = ("label", "labels", "y", "target", "class")
 """What a label column is called unless another is named, in small or large letters."""
+NO_LEVEL = ""
+"""The level of a category that is missing."""
+MISSING_VALUES = ("mean", "refuse")
+"""What becomes of missing values; the first is usual."""
+FEW_CLASSES = 10
 _BYTE = 255
 
 
@@ -31,7 +39,9 @@ class Feature:
     Attributes
     ----------
     levels : tuple of str, optional
-        Of a category, which becomes one input for each: 1 where it has this level, else 0. None of a number.
+        Of a category, which becomes one input for each: 1 where it has this level, else 0. The level "" is that of
+        missing texts, where the training data have some; all inputs of a level that those do not have are 0. None of
+        a number.
     mean, std : float
         Of the training data, missing values left out; std 0 of a constant, which is left as it is.
     """
@@ -85,10 +95,13 @@ class Reading:
         Of one input.
     is_bytes : bool
         Whether inputs are whole numbers 0..255 that models divide by 255.
-    missing : "refuse" or "mean"
-        What becomes of a number that is missing in a table.
+    missing : "mean" or "refuse"
+        What becomes of missing values of a table: a number is the mean of the training data, a text the level "", and
+        a row without a label is left out; or all are refused.
     is_standardised : bool
         Whether numbers become (x - mean) / std.
+    notes : tuple of str
+        What was done to the training data that nobody asked for. Readings that differ in them only are equal.
     """
 
     kind: str
@@ -98,6 +111,7 @@ class Reading:
     is_bytes: bool = False
     missing: str = "refuse"
     is_standardised: bool = False
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     def to_json(self) -> str:
         """Plain text, from which `from_json` makes the same again."""
@@ -110,7 +124,9 @@ class Reading:
             found = json.loads(text)
             features = tuple(Feature(**{**one, "levels": _tuple(one["levels"])}) for one in found.pop("features"))
             label = Label(**{**found["label"], "classes": _tuple(found.pop("label")["classes"])})
-            return cls(label=label, features=features, **{**found, "shape": tuple(found["shape"])})
+            # Runs of versions before have no notes.
+            found |= {"shape": tuple(found["shape"]), "notes": tuple(found.get("notes", ()))}
+            return cls(label=label, features=features, **found)
         except (TypeError, ValueError, KeyError, AttributeError):
             raise InputError(
                 f"reading must be what a run wrote down, got '{text[:40]}'; leave it out to learn it again."
@@ -120,7 +136,7 @@ class Reading:
         """Inputs of a file on the scale of the training data."""
         file = Path(path)
         if self.kind == "table":
-            return self.rows(self._table(file, ()))
+            return told(*self.rows(self._table(file, ())), file)
         if is_table(file):
             return self.array(_plain(file, int(np.prod(self.shape)), False)[0], file)
         if file.is_dir():
@@ -132,8 +148,10 @@ class Reading:
         file = Path(path)
         if self.kind == "table":
             name = self.label.name or ""
-            table = self._table(file, (name,))
-            return Labelled(self.rows(table), self.labels(table.columns[name], line_of(table), file))
+            table, notes = self.with_labels(self._table(file, (name,)), name)
+            inputs, more = self.rows(table)
+            labels = self.labels(table.columns[name], line_of(table), file)
+            return told(Labelled(inputs, labels), [*notes, *more], file)
         if is_table(file):
             x, y, where = _plain(file, int(np.prod(self.shape)), True)
             assert y is not None
@@ -148,9 +166,30 @@ class Reading:
     def _is_colour(self) -> bool:
         return len(self.shape) == 3 and self.shape[2] == 3
 
-    def rows(self, table: Table) -> np.ndarray:
-        """Inputs (n, d) of a table, float32."""
-        return np.concatenate([self._inputs_of(feature, table) for feature in self.features], axis=1)
+    def with_labels(self, table: Table, name: str) -> tuple[Table, list[str]]:
+        """The rows that have a label, and a note where there are others; all rows where missing values are refused."""
+        is_missing = table.columns[name].is_missing & ~_is_known(self.label.classes, table.columns[name])
+        if self.missing == "refuse" or not is_missing.any() or is_missing.all():
+            return table, []
+        note = f"{is_missing.sum()} of {len(is_missing)} rows have no label in column '{name}': they are left out."
+        return table.at(~is_missing), [note]
+
+    def rows(self, table: Table) -> tuple[np.ndarray, list[str]]:
+        """Inputs (n, d) of a table, float32, and notes on what is put in place of values that there are not."""
+        columns: list[np.ndarray] = []
+        filled: list[str] = []
+        unseen: list[str] = []
+        for feature in self.features:
+            if feature.levels is None:
+                columns.append(self._number(feature, table, filled))
+            else:
+                columns.append(self._one_hot(feature, table, unseen))
+        notes = [f"missing numbers are the mean of the training data: {_joined(filled)}."] if filled else []
+        if unseen:
+            notes.append(
+                f"texts that the training data do not have are 0 in all inputs of the column: {_joined(unseen)}."
+            )
+        return np.concatenate(columns, axis=1), notes
 
     def array(self, x: np.ndarray, file: Path) -> np.ndarray:
         """Inputs (n, ...) of an array: bytes as bytes, and nothing else divided by 255."""
@@ -175,7 +214,7 @@ class Reading:
     def labels(self, column: TableColumn, where: Callable[[int], str], file: Path) -> np.ndarray:
         """Labels (n,): int64 places of classes, or float32 numbers on the scale of the training data."""
         label, values = self.label, column.numbers
-        place = _first_missing(column)
+        place = _first(column.is_missing & ~_is_known(label.classes, column))
         require(place is None, f"'{file}' must have a label in every row, got none in {where(place or 0)}; remove it.")
         if label.classes is None:
             bad = _first(~_fits(values))
@@ -186,7 +225,11 @@ class Reading:
             )
             return ((values - label.mean) / label.std).astype(np.float32)
         known: dict[Any, int] = {name: k for k, name in enumerate(label.classes)}
-        given: Any = column.texts if isinstance(label.classes[0], str) else values.tolist()
+        is_named = isinstance(label.classes[0], str)
+        if is_named:
+            # As `harmless` writes them for spreadsheets.
+            known = {**{harmless(name): k for name, k in known.items()}, **known}
+        given: Any = column.texts if is_named else column.values
         require(
             given is not None, f"'{file}' must have the labels {shown(label.classes)}, got numbers; check the data."
         )
@@ -209,21 +252,16 @@ class Reading:
         categories = [feature.name for feature in self.features if feature.levels is not None]
         return tables.read(file, [*names, *more], [*categories, *more])
 
-    def _inputs_of(self, feature: Feature, table: Table) -> np.ndarray:
+    def _number(self, feature: Feature, table: Table, filled: list[str]) -> np.ndarray:
+        """The input of a number; `filled` gets the name of a column with missing values, and how many."""
         column, where = table.columns[feature.name], line_of(table)
         named = f"column '{feature.name}' of '{table.file}'"
-        place = _first_missing(column)
-        is_filled = self.missing == "mean" and feature.levels is None
-        require(
-            place is None or is_filled,
-            f"{named} must have a value in every row, got none in {where(place or 0)}; "
-            + ("use --missing mean, or remove the row." if feature.levels is None else "remove the row."),
-        )
-        if feature.levels is not None:
-            return _one_hot(feature.levels, column, where, named)
-        values = column.numbers
-        bad = _first(np.isinf(values)) if not column.is_text else _first(np.isnan(values) & ~_is_missing(column))
+        values, is_missing = column.numbers, column.is_missing
+        self._check_missing(is_missing, named, where)
+        bad = _first(np.isinf(values)) if not column.is_text else _first(np.isnan(values) & ~is_missing)
         require(bad is None, f"{named} must hold numbers, got {_cell(column, bad)} in {where(bad or 0)}; correct it.")
+        if is_missing.any():
+            filled.append(f"{feature.name} ({is_missing.sum()} of {len(values)}: {feature.mean:g})")
         values = np.where(np.isnan(values), feature.mean, values)
         scaled = values
         if self.is_standardised:
@@ -234,6 +272,40 @@ class Reading:
         )
         return scaled.astype(np.float32)[:, None]
 
+    def _one_hot(self, feature: Feature, table: Table, unseen: list[str]) -> np.ndarray:
+        """The inputs of a category; `unseen` gets the name of a column with other levels, how many, and the first."""
+        column, where, levels = table.columns[feature.name], line_of(table), feature.levels or ()
+        known = {level: k for k, level in enumerate(levels)}
+        is_missing = column.is_missing & ~_is_known(levels, column)
+        self._check_missing(is_missing, f"column '{feature.name}' of '{table.file}'", where)
+        texts = [NO_LEVEL if gone else text for text, gone in zip(column.texts or (), is_missing, strict=True)]
+        places = np.array([known.get(text, -1) for text in texts])
+        first = _first(places < 0)
+        if first is not None:
+            what = f"'{texts[first]}'" if texts[first] else "none"
+            unseen.append(f"{feature.name} ({(places < 0).sum()} of {len(places)}: {what} in {where(first)})")
+        return (places[:, None] == np.arange(len(levels))).astype(np.float32)
+
+    def _check_missing(self, is_missing: np.ndarray, named: str, where: Callable[[int], str]) -> None:
+        place = _first(is_missing) if self.missing == "refuse" else None
+        require(
+            place is None,
+            f"{named} must have a value in every row, got none in {where(place or 0)}; leave --missing refuse out when "
+            "you train, or remove the row.",
+        )
+
+
+def told(result: Any, notes: list[str], file: Path) -> Any:
+    """The result of reading a file, after warnings that say what was done."""
+    for note in notes:
+        warnings.warn(f"'{file.name}': {note}", stacklevel=4)
+    return result
+
+
+def harmless(text: str) -> str:
+    """A text in a file that a spreadsheet shows, and does not run: with ' before what looks like a formula."""
+    return f"'{text}" if text[:1] in tuple("=+-@\t\r") and cells.plain(text) is None else text
+
 
 def is_table(file: Path) -> bool:
     """Whether a file is called like a table."""
@@ -241,20 +313,29 @@ def is_table(file: Path) -> bool:
 
 
 def as_column(y: np.ndarray) -> TableColumn:
-    """Labels of an array as a column of numbers."""
-    return TableColumn("y", y.astype(np.float64), None, False)
+    """Labels of an array as a column of numbers; whole ones are exact."""
+    return TableColumn("y", y if y.dtype.kind in "iu" else y.astype(np.float64), None, False)
 
 
 def label_column(file: Path, names: list[str], label: str | None = None) -> str:
     """The name of the column with the labels."""
     found = [name for name in names if name.lower() in LABEL_NAMES] if label is None else [label]
-    require(
-        len(found) == 1 and found[0] in names,
-        f"'{file}' must have one label column, got columns {names[:8]}"
+    if len(found) == 1 and found[0] in names:
+        return found[0]
+    likely = difflib.get_close_matches(label or "", names, 1) or [_likely_label(file, found if label is None else [])]
+    raise InputError(
+        f"'{file}' must have one label column, got columns {tables.listed(names)}"
         + (f" without '{label}'" if label is not None else "")
-        + "; name it with --label, or call it label.",
+        + f"; try trajens train {shlex.quote(str(file))} --label {shlex.quote(likely[0])}, if that is what you mean."
     )
-    return found[0]
+
+
+def _likely_label(file: Path, among: list[str]) -> str:
+    """The last column with few different values, or the last."""
+    columns = tables.without_index(tables.read(file))[0].columns
+    columns = {name: columns[name] for name in among or columns}
+    few = [name for name, column in columns.items() if 1 < len(set(column.texts or column.values)) <= FEW_CLASSES]
+    return (few or list(columns))[-1]
 
 
 def shown(classes: tuple[Any, ...]) -> str:
@@ -269,7 +350,7 @@ def _plain(file: Path, width: int, needs_label: bool) -> tuple[np.ndarray, Table
     names = [name for name in tables.header(file) if name]
     is_labelled = needs_label or len(names) == width + 1
     label = label_column(file, names) if is_labelled else None
-    table = tables.read(file)
+    table, notes = tables.without_index(tables.read(file))
     y = None if label is None else table.columns[label]
     columns = [column for name, column in table.columns.items() if name != label]
     for column in columns:
@@ -279,7 +360,7 @@ def _plain(file: Path, width: int, needs_label: bool) -> tuple[np.ndarray, Table
             f"column '{column.name}' of '{file}' must hold numbers, got {_cell(column, bad)} in line "
             f"{table.lines[bad or 0]}; correct it.",
         )
-    return np.stack([column.numbers for column in columns], axis=1), y, line_of(table)
+    return told((np.stack([column.numbers for column in columns], axis=1), y, line_of(table)), notes, file)
 
 
 def _as_bytes(x: np.ndarray, file: Path) -> np.ndarray:
@@ -295,31 +376,15 @@ def _as_bytes(x: np.ndarray, file: Path) -> np.ndarray:
     return x.astype(np.uint8, copy=False)
 
 
-def _one_hot(levels: tuple[str, ...], column: TableColumn, where: Callable[[int], str], named: str) -> np.ndarray:
-    known = {level: k for k, level in enumerate(levels)}
-    places = np.array([known.get(text, -1) for text in column.texts or []])
-    bad = _first(places < 0)
-    require(
-        bad is None,
-        f"{named} must hold {shown(levels)}, as in the training data, got {_cell(column, bad)} in {where(bad or 0)}; "
-        "correct it, or train with data that have it.",
-    )
-    return (places[:, None] == np.arange(len(levels))).astype(np.float32)
-
-
 def _fits(values: np.ndarray) -> np.ndarray:
     """Where values are finite in float32."""
     return np.abs(values) <= np.finfo(np.float32).max
 
 
-def _is_missing(column: TableColumn) -> np.ndarray:
-    if column.texts is not None:
-        return np.array([text.casefold() in MISSING for text in column.texts])
-    return np.isnan(column.numbers)
-
-
-def _first_missing(column: TableColumn) -> int | None:
-    return _first(_is_missing(column))
+def _is_known(names: tuple[Any, ...] | None, column: TableColumn) -> np.ndarray:
+    """Where a text is one of the names, though it may read like a missing value."""
+    known = set(names or ()) - {NO_LEVEL}
+    return np.array([text in known for text in column.texts or ()] or False)
 
 
 def _first(is_meant: np.ndarray) -> int | None:
@@ -340,6 +405,10 @@ def line_of(table: Table) -> Callable[[int], str]:
 def entry_of(place: int) -> str:
     """What names the place of a label in an array."""
     return f"y[{place}]"
+
+
+def _joined(columns: list[str]) -> str:
+    return ", ".join(columns[:8]) + (f" and {len(columns) - 8} more columns" if len(columns) > 8 else "")
 
 
 def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:

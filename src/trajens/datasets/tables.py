@@ -10,19 +10,20 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-import warnings
 from collections.abc import Collection, Iterator, Sequence
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from trajens.datasets.cells import amounts, is_missing, plain
 from trajens.errors import InputError, require
 
-MISSING = frozenset(("", "na", "nan"))
-"""How a cell says that its value is missing, in small or large letters."""
 SUFFIXES = (".csv", ".tsv")
 _DELIMITERS = (",", ";", "\t")
+_EXACT = 2**53
+_INDEX_NAMES = frozenset(("", "id", "index", "rownames", "row.names", "unnamed: 0"))
 _BLOCK = 4096
 
 
@@ -31,18 +32,41 @@ class TableColumn(NamedTuple):
 
     Attributes
     ----------
-    numbers : (n,) float64
+    numbers : (n,) float64 or whole numbers
         NaN where the value is missing or a text.
     texts : list of str, optional
-        The cells as they are written, of a column of texts or one that was asked for.
+        The cells as they are written, of a column with texts or one that was asked for.
     is_text : bool
         Whether a cell is neither a number nor missing.
+    amount : str, optional
+        A cell of a column of numbers that are not written plainly, such as 5% or 1,000.
     """
 
     name: str
     numbers: np.ndarray
     texts: list[str] | None
     is_text: bool
+    amount: str | None = None
+
+    @property
+    def is_missing(self) -> np.ndarray:
+        """Where there is no value (n,)."""
+        if self.texts is not None:
+            return np.array([is_missing(text) for text in self.texts])
+        return np.isnan(self.numbers)
+
+    @property
+    def values(self) -> list[Any]:
+        """The numbers one by one; those that are too large for float64 to tell apart are whole and exact."""
+        values = self.numbers.tolist()
+        if self.texts is not None and any(abs(value) >= _EXACT for value in values):
+            return [_exact(value, text) for value, text in zip(values, self.texts, strict=True)]
+        return values
+
+    def at(self, is_kept: np.ndarray) -> TableColumn:
+        """The rows that are kept."""
+        texts = None if self.texts is None else list(itertools.compress(self.texts, is_kept))
+        return self._replace(numbers=self.numbers[is_kept], texts=texts)
 
 
 class Table(NamedTuple):
@@ -51,6 +75,15 @@ class Table(NamedTuple):
     file: Path
     columns: dict[str, TableColumn]
     lines: np.ndarray
+
+    def at(self, is_kept: np.ndarray) -> Table:
+        """The rows that are kept."""
+        columns = {name: column.at(is_kept) for name, column in self.columns.items()}
+        return Table(self.file, columns, self.lines[is_kept])
+
+    def without(self, names: Collection[str]) -> Table:
+        """The other columns."""
+        return self._replace(columns={name: column for name, column in self.columns.items() if name not in names})
 
 
 def rows(file: Path) -> Iterator[tuple[int, list[str]]]:
@@ -64,9 +97,8 @@ def rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             first = stream.readline()
-            delimiter = max(_DELIMITERS, key=_outside_quotes(first).count)
             reader = csv.reader(
-                itertools.chain([first], stream), delimiter=delimiter, strict=True, skipinitialspace=True
+                itertools.chain([first], stream), delimiter=_delimiter(first), strict=True, skipinitialspace=True
             )
             width = 0
             for cells in reader:
@@ -99,33 +131,46 @@ def read(file: Path, names: Sequence[str] | None = None, texts: Collection[str] 
     ----------
     file : Path
     names : sequence of str, optional
-        Columns to read, others are not looked at. Default: all; every one must have a name then, but a first one that
-        counts the rows from 0 or 1, which is left out with a warning.
+        Columns to read, others are not looked at. Default: all; every one must have a name then, but the first.
     texts : collection of str
         Columns whose texts are kept even where they are numbers.
     """
     found = header(file)
     missing = [name for name in names or () if name not in found]
-    require(
-        not missing, f"'{file}' must have the columns {_listed(missing)}, got {_listed(found)}; add or rename them."
-    )
+    require(not missing, f"'{file}' must have the columns {listed(missing)}, got {listed(found)}; add or rename them.")
     wanted = found if names is None else list(names)
     doubled = sorted({name for name in wanted if found.count(name) > 1})
-    require(not doubled, f"'{file}' must name every column once, got {_listed(doubled)} twice; rename one.")
+    require(not doubled, f"'{file}' must name every column once, got {listed(doubled)} twice; rename one.")
     nameless = [i + 1 for i, name in enumerate(found) if name == "" and i > 0 and names is None]
     require(not nameless, f"'{file}' must name every column, got none for number {nameless[:1]}; name it in line 1.")
+    table = _read(file, wanted, texts)
+    # The texts of what began with numbers were not kept.
+    again = [name for name, column in table.columns.items() if column.is_text and column.texts is None]
+    table.columns.update(_read(file, again, again).columns if again else {})
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        has_comma_groups = _delimiter(stream.readline()) != ";"
+    for name, column in table.columns.items():
+        values = amounts(column.texts or (), has_comma_groups) if column.is_text else None
+        if values is not None:
+            amount = next(text for text in column.texts or () if plain(text) is None and not is_missing(text))
+            kept = column.texts if name in texts else None
+            table.columns[name] = TableColumn(name, values, kept, False, amount)
+    return table
+
+
+def _read(file: Path, wanted: Sequence[str], texts: Collection[str]) -> Table:
+    """One walk through the file."""
     growing = [_Growing(name, name in texts) for name in wanted]
+    found = header(file)
     places = [found.index(name) for name in wanted]
     lines: list[int] = []
     body = itertools.islice(rows(file), 1, None)
     while block := list(itertools.islice(body, _BLOCK)):
-        here = [line for line, _ in block]
         for column, place in zip(growing, places, strict=True):
-            column.add([cells[place] for _, cells in block], here)
-        lines += here
+            column.add([cells[place] for _, cells in block])
+        lines += [line for line, _ in block]
     require(len(lines) > 0, f"'{file}' must hold rows, got none after the names of the columns; check the file.")
-    table = Table(file, {column.name: column.done(file) for column in growing}, np.array(lines))
-    return _without_index(table) if names is None else table
+    return Table(file, {column.name: column.done() for column in growing}, np.array(lines))
 
 
 class _Growing:
@@ -135,74 +180,74 @@ class _Growing:
         self.name, self._keeps_texts = name, keeps_texts
         self._numbers: list[np.ndarray] = []
         self._texts: list[str] = []
-        self._number: tuple[float, int] | None = None
-        self._word: tuple[str, int] | None = None
+        self._has_number = self._is_text = False
 
-    def add(self, cells: list[str], lines: list[int]) -> None:
-        numbers, word = _numbers(cells)
+    def add(self, cells: list[str]) -> None:
+        numbers, has_word = _numbers(cells)
         self._numbers.append(numbers)
-        if self._number is None and not np.isnan(numbers).all():
-            place = int((~np.isnan(numbers)).argmax())
-            self._number = float(numbers[place]), lines[place]
-        if word is not None and self._word is None:
-            self._word = cells[word], lines[word]
+        self._has_number |= not np.isnan(numbers).all()
+        self._is_text |= has_word
         # Until a number comes this may be a column of texts, and then it has none.
-        if self._keeps_texts or self._number is None:
+        if self._keeps_texts or not self._has_number:
             self._texts += cells
         else:
             self._texts = []
 
-    def done(self, file: Path) -> TableColumn:
-        if self._word is not None and self._number is not None and not self._keeps_texts:
-            (word, line), (number, other) = self._word, self._number
-            raise InputError(
-                f"column '{self.name}' of '{file}' must hold numbers or texts, got '{word}' in line {line} and "
-                f"{number:g} in line {other}; correct it, or leave it empty where the value is missing."
-            )
-        is_text = self._word is not None
-        texts = self._texts if self._keeps_texts or is_text else None
-        return TableColumn(self.name, np.concatenate(self._numbers), texts, is_text)
+    def done(self) -> TableColumn:
+        has_texts = self._keeps_texts or (self._is_text and not self._has_number)
+        return TableColumn(self.name, np.concatenate(self._numbers), self._texts if has_texts else None, self._is_text)
 
 
-def _numbers(cells: list[str]) -> tuple[np.ndarray, int | None]:
-    """Cells as numbers, NaN where that is not what they are, and the place of the first that is a text."""
-    # Python takes 1_000 for a number, and nobody else does.
+def _numbers(cells: list[str]) -> tuple[np.ndarray, bool]:
+    """Cells as numbers, NaN where that is not what they are, and whether there is a text among them."""
     if "_" not in "".join(cells):
         try:
-            return np.array([float(cell) for cell in cells]), None
+            return np.array([float(cell) for cell in cells]), False
         except ValueError:
             pass
-    values, word = np.full(len(cells), math.nan), None
-    for i, cell in enumerate(cells):
-        try:
-            values[i] = float("no" if "_" in cell else cell)
-        except ValueError:
-            if word is None and cell.casefold() not in MISSING:
-                word = i
-    return values, word
+    found = [plain(cell) for cell in cells]
+    has_word = any(value is None and not is_missing(cell) for value, cell in zip(found, cells, strict=True))
+    return np.array([math.nan if value is None else value for value in found]), has_word
 
 
-def _without_index(table: Table) -> Table:
-    column = table.columns.get("")
-    if column is None:
-        return table
-    count = np.arange(len(table.lines))
-    require(
-        np.array_equal(column.numbers, count) or np.array_equal(column.numbers, count + 1),
-        f"'{table.file}' must name every column, got none for number 1, which does not count the rows; name it in "
-        "line 1.",
-    )
-    warnings.warn(
-        f"the first column of '{table.file}' has no name and counts the rows: it is left out of the inputs.",
-        stacklevel=2,
-    )
-    return table._replace(columns={name: other for name, other in table.columns.items() if name})
+def _exact(value: float, text: str) -> Any:
+    """The whole number that is written, or the number as it is known."""
+    try:
+        return int(Decimal(text)) if value == round(value) else value
+    except (InvalidOperation, ValueError, OverflowError):
+        return value
+
+
+def without_index(table: Table) -> tuple[Table, list[str]]:
+    """The table without first columns that name or count the rows, and notes that say so."""
+    notes: list[str] = []
+    for name in list(table.columns)[:2]:
+        column, count = table.columns[name], np.arange(len(table.lines))
+        is_count = any(np.array_equal(column.numbers, count + first) for first in (0, 1))
+        names = column.texts or column.values
+        is_index = name.casefold() in _INDEX_NAMES and (is_count or (not name and len(set(names)) == len(names)))
+        require(
+            name != "" or is_index,
+            f"'{table.file}' must name every column, got none for number 1, which neither counts nor names the rows; "
+            "name it in line 1.",
+        )
+        if not is_index:
+            break
+        said = f"column '{name}'" if name else "the first column has no name and"
+        notes.append(f"{said} {'counts' if is_count else 'names'} the rows: it is left out of the inputs.")
+        table = table.without((name,))
+    return table, notes
+
+
+def _delimiter(line: str) -> str:
+    return max(_DELIMITERS, key=_outside_quotes(line).count)
 
 
 def _outside_quotes(line: str) -> str:
     return "".join(line.split('"')[::2])
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Some names, and how many more."""
     shown = ", ".join(repr(name) for name in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,5 +1,8 @@
 """Paths used for prediction: models that vote, or whose probabilities or outputs are averaged."""
 
+import warnings
+from typing import Any
+
 from trajens.ensemble.ensemble import Ensemble, chosen_chains, model_of
 from trajens.ensemble.members import CHUNK, Applied, Predictor
 from trajens.ensemble.scores import (
@@ -7,7 +10,7 @@ from trajens.ensemble.scores import (
     Scores,
     calibrated_scores,
     expected_calibration_error,
-    outside_scores,
+    ood_scores,
     regression_scores,
     scores,
     vote,
@@ -24,8 +27,18 @@ __all__ = [
     "chosen_chains",
     "expected_calibration_error",
     "model_of",
-    "outside_scores",
+    "ood_scores",
     "regression_scores",
     "scores",
     "vote",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "outside_scores":
+        message = (
+            "trajens.ensemble.outside_scores is now called ood_scores, and its old name will go in the next version."
+        )
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        return ood_scores
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, cast, overload
@@ -23,7 +24,7 @@ from trajens.ensemble.members import (
 )
 from trajens.ensemble.saved import Saved, read_ensemble, write_ensemble
 from trajens.ensemble.scores import RegressionScores, Scores, vote
-from trajens.ensemble.uncertainty import Said, said
+from trajens.ensemble.uncertainty import Predictions, summarise_predictions
 from trajens.errors import InputError, integer, require
 from trajens.models import described
 from trajens.models.base import Model
@@ -309,12 +310,20 @@ class Ensemble:
             found.add(part, y[place])
         return found
 
-    def said(self, x: Any, progress: bool = False) -> Said:
+    def summarise_predictions(self, x: Any, progress: bool = False) -> Predictions:
         """What classifiers say of inputs together: mean probabilities, votes, entropies, disagreement."""
         self._require_classes("predict")
         x = self._members.inputs(x)
         require(len(x) > 0, "x must be of one input or more, got none; pass some.")
-        return Said.joined([said(part) for _, part in self._members.parts(x, progress=progress)])
+        return Predictions.joined(
+            [summarise_predictions(part) for _, part in self._members.parts(x, progress=progress)]
+        )
+
+    def said(self, x: Any, progress: bool = False) -> Predictions:
+        """Old name of `summarise_predictions`."""
+        message = "Ensemble.said is now called summarise_predictions, and its old name will go in the next version."
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        return self.summarise_predictions(x, progress)
 
     def parts(self, x: Any, chunk: int = CHUNK, progress: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
         """What every model says of `chunk` inputs at a time, and which inputs these are.

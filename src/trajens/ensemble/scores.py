@@ -21,17 +21,17 @@ import numpy as np
 
 from trajens.ensemble.uncertainty import (
     BINS,
-    Said,
+    Predictions,
     brier_parts,
     conformal_sets,
     conformal_threshold,
+    detection_scores,
     nll,
     reliability,
-    said,
     selective,
+    summarise_predictions,
     temperature,
     tempered,
-    told,
 )
 from trajens.errors import number, require
 
@@ -67,7 +67,7 @@ class Scores:
         self._tau, self._classes = tau, classes
         self._by_members = np.zeros(tau, np.int64)
         self._single = 0
-        self._said: list[Said] = []
+        self._predictions: list[Predictions] = []
         self._labels: list[np.ndarray] = []
 
     def labels(self, y: np.ndarray, n: int) -> np.ndarray:
@@ -84,13 +84,13 @@ class Scores:
         """Count the probabilities (tau, n, classes) of some inputs with labels (n,)."""
         self._by_members += (_votes(member_proba).argmax(-1) == y).sum(1)
         self._single += int((member_proba.argmax(-1) == y).sum())
-        self._said.append(said(member_proba))
+        self._predictions.append(summarise_predictions(member_proba))
         self._labels.append(y)
 
     @property
-    def said(self) -> Said:
-        """What was said of all inputs."""
-        return Said.joined(self._said)
+    def predictions(self) -> Predictions:
+        """The predictions for all inputs that were added."""
+        return Predictions.joined(self._predictions)
 
     @property
     def y(self) -> np.ndarray:
@@ -99,15 +99,21 @@ class Scores:
 
     def result(self) -> dict[str, Any]:
         """The scores of all inputs."""
-        said, y = self.said, self.y
-        by_members, is_right = self._by_members / len(y), said.is_right(y)
-        bins, widths = (reliability(said.confidence, is_right, is_equal_mass=is_mass) for is_mass in (True, False))
-        brier, entropies, answered = brier_parts(said.mean, y), said.entropies, selective(said.confidence, is_right)
+        predictions, y = self.predictions, self.y
+        by_members, is_right = self._by_members / len(y), predictions.is_right(y)
+        bins, widths = (
+            reliability(predictions.confidence, is_right, is_equal_mass=is_mass) for is_mass in (True, False)
+        )
+        brier, entropies, answered = (
+            brier_parts(predictions.mean, y),
+            predictions.entropies,
+            selective(predictions.confidence, is_right),
+        )
         return {
             "vote_accuracy": float(by_members[-1]),
             "mean_accuracy": float(is_right.mean()),
             "single_accuracy": self._single / (len(y) * self._tau),
-            "nll": nll(said.mean, y),
+            "nll": nll(predictions.mean, y),
             "brier": brier.score,
             "brier_reliability": brier.reliability,
             "brier_resolution": brier.resolution,
@@ -118,14 +124,14 @@ class Scores:
             "entropy": float(entropies.total.mean()),
             "expected_entropy": float(entropies.expected.mean()),
             "mutual_information": float(entropies.mutual_information.mean()),
-            "disagreement": float(said.disagreement.mean()),
+            "disagreement": float(predictions.disagreement.mean()),
             "aurc": answered.area,
             "risk_at_90": answered.risk_at(0.9),
             "accuracy_by_members": by_members.tolist(),
         }
 
 
-def calibrated_scores(said: Said, y: np.ndarray, alpha: float = 0.1, seed: int = 0) -> dict[str, float]:
+def calibrated_scores(predictions: Predictions, y: np.ndarray, alpha: float = 0.1, seed: int = 0) -> dict[str, float]:
     """What calibration on a random half of labelled inputs is worth on the other half.
 
     Returns
@@ -138,10 +144,10 @@ def calibrated_scores(said: Said, y: np.ndarray, alpha: float = 0.1, seed: int =
     order = np.random.default_rng(seed).permutation(len(y))
     one, other = order[: len(y) // 2], order[len(y) // 2 :]
     require(len(one) > 0, f"labelled inputs must be 2 or more to be divided, got {len(y)}; pass more.")
-    found = temperature(said.mean[one], y[one])
-    before, labels = said.mean[other], y[other]
+    found = temperature(predictions.mean[one], y[one])
+    before, labels = predictions.mean[other], y[other]
     after = tempered(before, found)
-    sets = conformal_sets(before, conformal_threshold(said.mean[one], y[one], alpha))
+    sets = conformal_sets(before, conformal_threshold(predictions.mean[one], y[one], alpha))
     return {
         "examples": len(other),
         "temperature": found,
@@ -154,20 +160,20 @@ def calibrated_scores(said: Said, y: np.ndarray, alpha: float = 0.1, seed: int =
     }
 
 
-def outside_scores(inside: Said, outside: Said) -> dict[str, dict[str, float]]:
+def ood_scores(inside: Predictions, outside: Predictions) -> dict[str, dict[str, float]]:
     """How well inputs from outside are told by what is said of them: ``auroc`` and ``fpr95`` of every measure."""
     one, other = _doubts(inside), _doubts(outside)
-    return {name: told(one[name], other[name]) for name in one}
+    return {name: detection_scores(one[name], other[name]) for name in one}
 
 
-def _doubts(said: Said) -> dict[str, np.ndarray]:
+def _doubts(predictions: Predictions) -> dict[str, np.ndarray]:
     """Of every input, by what it is told: the more, the less sure."""
-    entropies = said.entropies
+    entropies = predictions.entropies
     return {
-        "confidence": 1.0 - said.confidence,
+        "confidence": 1.0 - predictions.confidence,
         "entropy": entropies.total,
         "mutual_information": entropies.mutual_information,
-        "disagreement": said.disagreement,
+        "disagreement": predictions.disagreement,
     }
 
 
@@ -184,6 +190,22 @@ def expected_calibration_error(probabilities: np.ndarray, y: np.ndarray, bins: i
 
 MIN_VARIANCE = 1e-12
 """Of the law of a label, in the units of the labels squared: models that agree to the last digit are not certain."""
+
+
+LEAST_NOISE = 0.25
+"""Share of the squared error of the mean that is noise at least: models that scatter more leave labels uncertain."""
+
+
+def noise_of_labels(error: float, scatter: float) -> float:
+    """Standard deviation of labels around the true function: what an error on fresh data is above the scatter.
+
+    Parameters
+    ----------
+    error, scatter : float
+        Mean squared error of the mean of the models, and mean variance of the models around it, on data that they were
+        not trained on.
+    """
+    return float(max(error - scatter, LEAST_NOISE * error) ** 0.5)
 
 
 def regression_scores(member_outputs: np.ndarray, y: np.ndarray, noise: float | None = None) -> dict[str, Any]:
@@ -213,7 +235,7 @@ def regression_scores(member_outputs: np.ndarray, y: np.ndarray, noise: float | 
 
 
 class RegressionScores:
-    """`regression_scores` of inputs that come in parts; a few numbers are kept of each, not what every model said."""
+    """`regression_scores` of inputs that come in parts; a few numbers are kept of each, not what each model said."""
 
     def __init__(self, tau: int, noise: float | None = None):
         self._tau = tau

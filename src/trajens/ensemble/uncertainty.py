@@ -27,7 +27,7 @@ _TINY = 1e-38
 _LOG_T = (-4.0, 4.0)
 
 
-class Said(NamedTuple):
+class Predictions(NamedTuple):
     """What an ensemble says of inputs, without what every model says.
 
     Attributes
@@ -60,9 +60,9 @@ class Said(NamedTuple):
         return Entropies(total, self.expected, np.maximum(total - self.expected, 0.0))
 
     @staticmethod
-    def joined(parts: Sequence[Said]) -> Said:
+    def joined(parts: Sequence[Predictions]) -> Predictions:
         """Of inputs that came in parts."""
-        return Said(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+        return Predictions(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
     def is_right(self, y: np.ndarray) -> np.ndarray:
         """Whether the most probable class is the label."""
@@ -125,16 +125,16 @@ class Selective(NamedTuple):
         return float(self.risk[max(int(np.ceil(coverage * len(self.risk))) - 1, 0)])
 
 
-def said(member_proba: np.ndarray) -> Said:
-    """Of the probabilities (tau, n, classes) of models; of many inputs in parts, see `Ensemble.said`."""
+def summarise_predictions(member_proba: np.ndarray) -> Predictions:
+    """Summary of the probabilities (tau, n, classes) of models; `Ensemble.summarise_predictions` does it in parts."""
     member_proba = np.asarray(member_proba, np.float64)
     votes = counted_votes(member_proba)
-    return Said(member_proba.mean(0), votes.argmax(-1), _entropy(member_proba).mean(0), disagreement(votes))
+    return Predictions(member_proba.mean(0), votes.argmax(-1), _entropy(member_proba).mean(0), disagreement(votes))
 
 
 def entropies(member_proba: np.ndarray) -> Entropies:
     """Of the probabilities (tau, n, classes) of models."""
-    return said(member_proba).entropies
+    return summarise_predictions(member_proba).entropies
 
 
 def counted_votes(member_proba: np.ndarray) -> np.ndarray:
@@ -210,7 +210,7 @@ def false_positive_rate(inside: np.ndarray, outside: np.ndarray, found: float = 
     return float((np.asarray(inside) >= threshold).mean())
 
 
-def told(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
+def detection_scores(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
     """Both: ``auroc`` and ``fpr95``."""
     return {"auroc": auroc(inside, outside), "fpr95": false_positive_rate(inside, outside)}
 

@@ -26,17 +26,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from trajens.acceptance import AcceptanceTest, Metropolis, Penalty
+from trajens.acceptance import Penalty
 from trajens.datasets.arrays import moments, standardised
 from trajens.ensemble import Ensemble
 from trajens.errors import integer, require
 from trajens.losses import Weighted, WeightedData
 from trajens.models import ACTIVATION, mlp
 from trajens.models.mlp import HIDDEN
+from trajens.precision import require_unmasked
 from trajens.problem import Problem
 from trajens.run.run import Run
 from trajens.run.start import EVOLUTION
-from trajens.run.train import TAU, train, usual_chunk
+from trajens.run.train import TAU, train, usual_acceptance
 from trajens.target import path_length
 
 LEAST = 64
@@ -69,13 +70,6 @@ def padded(problem: Problem, is_held_out: np.ndarray | None = None) -> Problem:
     data = WeightedData(jax.tree.map(lengthened, problem.data), weight)
     return Problem(Weighted(problem.loss), data, problem.dim, problem.initial, problem.spread, problem.prior)
 
-
-FEW = 1024
-"""Examples up to which decisions are made on all of them: a minibatch would have to be nearly as large, and there is
-no error of s to plan for."""
-
-LIKELIHOODS = 3.0
-"""What the models of a path weigh together, in likelihoods of the data: s = LIKELIHOODS N / tau."""
 
 PAIRS, PAIRS_PER_EXAMPLE, MOST_PAIRS = 4e6, 2e4, 5e7
 """Of the default budget, of every chain: at least, for every example, and at most."""
@@ -125,6 +119,7 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
     def inputs(self, X: Any) -> np.ndarray:
         """Inputs (n, n_features) on the scale of the training data, as `ensemble_` takes them."""
         check_is_fitted(self)
+        require_unmasked("X", X)
         return self._scaled(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
@@ -167,7 +162,7 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
             sigma=self.sigma,
             prior=usual_prior(problem) if self.prior == "auto" else self.prior,
             seed=seed,
-            acceptance=self._acceptance(problem.size),
+            acceptance=usual_acceptance(problem, self.chains * self.tau, tolerance=self.tolerance),
             records=_RECORDS,
             progress=bool(self.verbose),
         )
@@ -175,11 +170,6 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
     def _pairs(self, size: int) -> float:
         usual = min(max(PAIRS, PAIRS_PER_EXAMPLE * common_size(size)), MOST_PAIRS) * self.chains
         return usual if self.budget is None else self.budget
-
-    def _acceptance(self, size: int) -> AcceptanceTest:
-        if size <= FEW:
-            return Metropolis()
-        return Penalty(usual_chunk(size, self.chains * self.tau), tolerance=self.tolerance, pool=True)
 
     def _network(self, inputs: int, outputs: int) -> Trainable:
         """The network asked for, if it has as many outputs as there must be."""

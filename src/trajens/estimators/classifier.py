@@ -11,8 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from trajens.errors import choice, require
-from trajens.estimators.base import LIKELIHOODS, Trainable, TrajectoryEnsemble, padded
+from trajens.estimators.base import Trainable, TrajectoryEnsemble, padded
+from trajens.precision import require_unmasked
 from trajens.problem import Problem
+from trajens.run.control import LIKELIHOODS
 from trajens.run.run import Run
 
 DECISIONS = ("mean", "vote")
@@ -97,6 +99,8 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
     def fit(self, X: Any, y: Any) -> Self:
         """Train on inputs (N, n_features) and labels (N,) of any type."""
         choice("decision", self.decision, DECISIONS)
+        require_unmasked("X", X)
+        require_unmasked("y", y)
         x, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         classes, places = np.unique(y, return_inverse=True)

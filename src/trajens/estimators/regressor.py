@@ -22,21 +22,20 @@ from sklearn.utils.validation import validate_data
 
 from trajens.datasets.arrays import moments
 from trajens.ensemble import Ensemble
+from trajens.ensemble.scores import noise_of_labels
 from trajens.errors import require
-from trajens.estimators.base import LIKELIHOODS, Trainable, TrajectoryEnsemble, padded
+from trajens.estimators.base import Trainable, TrajectoryEnsemble, padded
+from trajens.precision import require_unmasked
 from trajens.problem import Problem
+from trajens.run.control import LIKELIHOODS
 from trajens.run.run import Run
+from trajens.run.train import HELD_OUT
 
 SHARES = (0.5, 0.125, 0.125, 0.25)
 """Of the budget, for every round: the first has the start, the last all data."""
 
-HELD_OUT = 0.2
-"""Of the data, in all rounds but the last."""
-
 _KNOWN_BEFORE = 8
 """Examples that the error on the training data counts as."""
-_LEAST_NOISE = 0.25
-"""Of v: models that scatter more than they are off do not make labels certain."""
 _LEAST_VARIANCE = 1e-5
 """Of v, in units of the variance of the labels: what a network of some width can tell apart."""
 
@@ -70,6 +69,8 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on inputs (N, n_features) and numbers (N,)."""
+        require_unmasked("X", X)
+        require_unmasked("y", y)
         x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         require(len(x) > 1, "X must have 2 samples or more, got 1 sample; give more.")
         y = y.astype(np.float64)
@@ -123,4 +124,4 @@ def _errors(models: Ensemble, run: Run, x: np.ndarray, y: np.ndarray) -> tuple[f
     total = float(((y - mean) ** 2).sum()) + _KNOWN_BEFORE * of_training
     variance = max(total / (len(y) + _KNOWN_BEFORE), _LEAST_VARIANCE)
     scatter = float((spread**2).mean()) if len(y) else 0.0
-    return variance, max(variance - scatter, _LEAST_NOISE * variance) ** 0.5
+    return variance, noise_of_labels(variance, scatter)

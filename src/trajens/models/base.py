@@ -15,7 +15,7 @@ from trajens.errors import choice, integer, pairs_of, require
 from trajens.kernels import Kernel
 from trajens.losses import LOSSES, Batch
 from trajens.precision import as_single, numbers
-from trajens.problem import Problem
+from trajens.problem import EXACT, NOISE, Problem
 
 PRIOR = 0.3
 """Standard deviation of the first model that suits networks whose inputs are of the order of one."""
@@ -68,6 +68,16 @@ class Model(ABC):
     def dim(self) -> int:
         """Number of parameters."""
         return sum(layer.size for layer in self.layers)
+
+    @property
+    def layer_sizes(self) -> dict[str, int]:
+        """Names of the layers and their numbers of parameters: conv1, conv2, .. and dense1, dense2, .."""
+        sizes, counts = {}, {"conv": 0, "dense": 0}
+        for layer in self.layers:
+            kind = "dense" if len(layer.shape) == 2 else "conv"
+            counts[kind] += 1
+            sizes[f"{kind}{counts[kind]}"] = layer.size
+        return sizes
 
     @property
     def outputs(self) -> int:
@@ -156,7 +166,10 @@ class Model(ABC):
                 "number the classes from 0.",
             )
             y = y.astype(np.uint8 if self.outputs <= 256 else np.int32)
-        return Problem(LOSSES[loss](self), Batch(x, y), self.dim, spread=self.spread, prior=PRIOR)
+        batch, layers = Batch(x, y), self.layer_sizes
+        likelihood = {"cross-entropy": EXACT, "squared": NOISE}.get(loss)
+        known: dict[str, Any] = {"spread": self.spread, "prior": PRIOR, "layers": layers, "likelihood": likelihood}
+        return Problem(LOSSES[loss](self), batch, self.dim, **known)
 
 
 def fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

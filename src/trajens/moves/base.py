@@ -7,7 +7,8 @@ Delta = -s (pathloss' - pathloss) plus the move's own `log_ratio` enters the acc
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -46,6 +47,17 @@ class Proposal(NamedTuple):
     log_ratio: jax.Array
 
 
+class MoveContext(NamedTuple):
+    """What a move may know of the paths it is made for: models of a path, parameters of a model, slices of layers.
+
+    `layers` are empty where a problem does not know them.
+    """
+
+    tau: int
+    dim: int
+    layers: Mapping[str, slice]
+
+
 class Proposer(ABC):
     """What the sampler asks of a move, or of a random choice of moves; equal ones compile once."""
 
@@ -65,6 +77,10 @@ class Proposer(ABC):
     @abstractmethod
     def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
         """Draw new models for `site` of a path (tau, dim), by the law that is left invariant."""
+
+    def resolved(self, context: MoveContext) -> Self:
+        """The same move for the paths of `context`, asked before anything is compiled; refuses what does not fit."""
+        return self
 
     @property
     def is_sized(self) -> bool:

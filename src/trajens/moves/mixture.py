@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from trajens.errors import number, pairs_of, require
-from trajens.moves.base import Move, Proposal, Proposer, Site
+from trajens.moves.base import Move, MoveContext, Proposal, Proposer, Site
 from trajens.randomness import Key
 from trajens.target import PathLaw
 
@@ -46,6 +46,9 @@ class Mixture(Proposer):
     @property
     def components(self) -> tuple[tuple[float, Move], ...]:
         return self.moves
+
+    def resolved(self, context: MoveContext) -> Mixture:
+        return Mixture([(weight, move.resolved(context)) for weight, move in self.moves])
 
     def check(self, tau: int) -> None:
         for _, move in self.moves:

@@ -6,7 +6,8 @@ those.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,9 @@ import numpy as np
 from trajens.columns import REASONS
 from trajens.convergence import Converged, Group, by_s
 from trajens.convergence.criteria import FEWEST_DRAWS
+from trajens.files import in_shell
 from trajens.records import Records, Started, has_summary, is_within, started, summarise
+from trajens.run.control import LIKELIHOODS, Budget
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
 
@@ -24,6 +27,11 @@ _LOW_ACCEPTANCE, _HIGH_ACCEPTANCE = 0.1, 0.9
 _GROWTH = 1.1
 _REACHED = 1.1
 _FEW_CAPPED = 0.01
+_NEAR_LARGEST = 0.9
+"""Share of the largest s from which on a run has stopped there."""
+_BY_HEART_RATIO, _RISEN_RATIO = 2.0, 1.2
+"""Ratios of the loss of held-out examples to the training loss, and to the lowest it has been, above which models have
+learned the training set by heart."""
 CONVERGENCE = "Convergence"
 _RHAT_SURELY = 1.1
 """An R-hat that few draws do not explain."""
@@ -72,8 +80,12 @@ class RunFacts:
         The loss that s was to rise to.
     asked : Converged or None
         What the run was to go on for.
+    is_s_asked : bool
+        Whether s was given to a run by data.
     start : Records
         Those of its start by evolution; empty where there was none.
+    largest_s : float or None
+        Where s stopped because examples would be learnt by heart; None where it did not.
     """
 
     records: Records
@@ -87,7 +99,9 @@ class RunFacts:
     pairs: float | None
     asked_loss: float | None
     asked: Converged | None = None
+    is_s_asked: bool = False
     start: Records = field(default_factory=dict)
+    largest_s: float | None = None
 
     @classmethod
     def of(cls, run: Run | StoredRun) -> RunFacts:
@@ -108,7 +122,9 @@ class RunFacts:
             pairs=controller.get("pairs"),
             asked_loss=controller.get("loss"),
             asked=Converged(**{k: v for k, v in asked.items() if k != "type"}) if asked else None,
+            is_s_asked=bool(controller.get("is_to_s")),
             start=run.start_records,
+            largest_s=_largest_s(run.records, controller),
         )
 
     def started(self, chains: Any = None) -> Started | None:
@@ -124,19 +140,33 @@ class RunFacts:
         return {name: values[:, is_after] for name, values in self.records.items()} if is_after.any() else {}
 
 
+def _largest_s(records: Records, controller: dict[str, Any]) -> float | None:
+    """The s of a run by data, where it is as large as suits the examples."""
+    known = {f.name: controller[f.name] for f in fields(Budget) if f.name in controller}
+    if not records or known.get("likelihood_s") is None:
+        return None
+    s = float(records["s"][0, -1])
+    largest = Budget(**known).largest_s(float(records.get("loss_held_out", np.full((1, 1), np.nan))[:, -1].mean()))
+    return s if s >= _NEAR_LARGEST * largest else None
+
+
 def report(run: Run) -> str:
     """What was chosen, the audited error of s, and what to do next, for a complete run of `trajens.train`."""
     found, tolerance = run.summary(), run.settings.acceptance.tolerance
-    begun = RunFacts.of(run).started()
+    facts = RunFacts.of(run)
+    begun = facts.started()
+    why = "as asked" if facts.is_s_asked else "what the budget can sample"
+    if facts.largest_s is not None:
+        why = f"{LIKELIHOODS:g} likelihoods of the examples in all models of a path; more learns them by heart"
     came = "" if begun is None else f", {begun.share:.0%} of the budget, to a loss of {begun.loss:.4g}"
     start = f"start: {run.run_state.start_pairs:.2g} pairs of losses per chain for an evolution strategy{came}\n"
     moves = f", moves of size {found['move_size']:.2g}" if np.isfinite(found["move_size"]) else ""
-    scores = ", examples drawn by their losses" if run.settings.is_scoring else ""
+    scores = ", examples drawn by their losses" if run.settings.is_reweighting else ""
     among = "" if run.target.problem.population.limit else f" of {run.target.problem.size}"
     asked = "" if tolerance is None else f" (tolerance {tolerance:.1%})"
     return (
         (start if run.run_state.start_pairs > 0 else "")
-        + f"chosen: s = {_listed(run.s)}, sigma = {run.target.sigma:.3g}{moves}, batches of "
+        + f"chosen: s = {_listed(run.s)} ({why}), sigma = {run.target.sigma:.3g}{moves}, batches of "
         + f"{found['batch_size']:.0f}{among}{scores}\n"
         + f"loss per model: {found['loss']:.4g}\nerror of s, audited: {audited_error(found)}{asked}\n"
         + f"next: {advice(run).replace('--', '')}"
@@ -154,7 +184,7 @@ def _listed(values: np.ndarray) -> str:
     return ", ".join(f"{value:.4g}" for value in dict.fromkeys(values.tolist()))
 
 
-def advice(run: Run | StoredRun, out: object = None) -> str:
+def advice(run: Run | StoredRun, out: str | Path | None = None) -> str:
     """The first that applies: smaller changes, a law of the first model, more records or epochs, a larger s.
 
     Parameters
@@ -168,18 +198,21 @@ def advice(run: Run | StoredRun, out: object = None) -> str:
     following = [found.following for found in findings(facts, out) if found.following]
     if following:
         return following[0]
+    if facts.largest_s is not None:
+        return "s is as large as suits so many examples: more --chains vote better, and more data allow a larger s"
     if facts.pairs is not None:
         return "the loss has stopped falling at this s: a larger --budget takes it lower, more --chains vote better"
     return "the loss has stopped falling: a larger --s takes it lower, and longer batches with it"
 
 
-def findings(facts: RunFacts, out: object = None) -> list[Finding]:
+def findings(facts: RunFacts, out: str | Path | None = None) -> list[Finding]:
     """All that is looked at, the most urgent first; `out` is the directory of the run."""
-    longer = f"trajens resume {out} --epochs {facts.epochs}"
-    if out is None:
-        longer = "more --epochs" if facts.pairs is None else "a larger --budget"
-    found = [_length(facts), _finite(facts), _asked(facts), _acceptance(facts), _weights(facts), _loss(facts, longer)]
-    agreed = agreement(facts.records, facts.burn_in, facts.asked, longer if facts.pairs is None else "")
+    longer = "more --epochs" if facts.pairs is None else "a larger --budget"
+    if out is not None:
+        longer = f"trajens resume {in_shell(out)} --epochs {facts.epochs}"
+    found = [_length(facts), _finite(facts), _asked(facts), _held_out(facts), _acceptance(facts), _weights(facts)]
+    found.append(_loss(facts, longer))
+    agreed = agreement(facts.records, facts.burn_in, facts.asked, longer)
     return [finding for finding in (*found, agreed, _capped(facts), _tolerance(facts)) if finding is not None]
 
 
@@ -263,6 +296,20 @@ def _loss(facts: RunFacts, longer: str) -> Finding:
         sentence = f"The loss still falls: {halves}{far} (more than {_ERRORS:g} are no chance)."
         return Finding(name, ATTENTION, sentence, f"the loss still falls: go on with {longer}")
     return Finding(name, OK, f"The loss has stopped falling: {halves}{far}.")
+
+
+def _held_out(facts: RunFacts) -> Finding | None:
+    """Whether examples that were not trained on are predicted as well; None where there are none."""
+    after = facts.after
+    if "loss_held_out" not in after:
+        return None
+    training, fresh = (float(after[name].mean()) for name in ("loss", "loss_held_out"))
+    lowest = float(facts.records["loss_held_out"].mean(0).min())
+    compared = f"a loss per model of {training:.4g} on the training set, {fresh:.4g} on examples held out"
+    if fresh > _BY_HEART_RATIO * training and fresh > _RISEN_RATIO * lowest:
+        sentence = f"The run has learned the training set by heart: {compared}, where it has been {lowest:.4g}."
+        return Finding("Held out", ATTENTION, sentence, "it has learned the training set by heart: try a smaller --s")
+    return Finding("Held out", OK, f"New examples are predicted as they should be: {compared}.")
 
 
 def _capped(facts: RunFacts) -> Finding | None:

@@ -7,6 +7,10 @@ read so far:
   equal data; else a little with every renewal of the path, until burn-in is nearly over, or the loss low enough;
 - where the loss of the paths is clearly above that of a trained start, s rises by their ratio with a renewal, since
   what is above the minimum falls like 1/s: as long as the budget is for some renewals, paths keep what the start found;
+- s stays below the one at which the models of a path weigh together as much as some likelihoods of the data, where
+  the loss is one: more of it learns the examples by heart. With the squared error a likelihood has the variance v of
+  labels around the true function, which is twice the loss of examples that are held out. Once s is there, burn-in lasts
+  as long again as it took to get there;
 - a renewal is what it takes to redraw every parameter of every model once, tau accepted moves that change all of one.
   It takes more and more data the larger s is, roughly like s^2. With d ln s = 1 / (2n) at every renewal, s^2 grows by
   B / (n c) where a renewal takes c s^2 of B pairs: s ends where the budget is about n renewals. How many there should
@@ -46,7 +50,7 @@ RECORDS = 200
 PLANNING = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Parts of burn-in after which batches are planned."""
 
-SCORING = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
+REWEIGHTING = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 """Parts of burn-in after which the scores of examples are learnt again; tests need the rest to see what it changed."""
 
 RENEWALS, PAIRS_PER_MODEL, MORE = 50, 5e5, 0.8
@@ -57,6 +61,12 @@ BURN_IN = 0.8
 
 RISING = 0.8
 """Of burn-in, the part in which s rises."""
+
+LIKELIHOODS = 3.0
+"""What the models of a path weigh together at most, in likelihoods of the data: s = LIKELIHOODS N / (tau v)."""
+
+SETTLING = 0.2
+"""Of what a run by data reads, the part that burn-in takes at least."""
 
 _FASTEST = math.log(2.0)
 """Rise of ln s between two records, at most."""
@@ -93,6 +103,10 @@ class RecordInfo(NamedTuple):
         Measured now.
     reference_loss : float
         The loss of a trained start, above which paths should not rise.
+    held_out_loss : float
+        Of examples that are not trained on, measured now; NaN where there are none.
+    settled_pairs : float
+        Pairs of losses per chain after which s was first where it ends; infinite before.
     recorded : int
         Records since burn-in.
     marks : (records,)
@@ -112,6 +126,8 @@ class RecordInfo(NamedTuple):
     recorded: int
     marks: np.ndarray
     reference_loss: float = math.inf
+    held_out_loss: float = math.nan
+    settled_pairs: float = math.inf
     records: Callable[[], Records] = dict
 
     @property
@@ -176,7 +192,7 @@ class FixedEpochs(Controller):
 
     def update(self, info: RecordInfo, control: Control) -> Update:
         epoch = info.epoch
-        is_planning, is_reweighting = (epoch in self.due(parts, info.marks) for parts in (PLANNING, SCORING))
+        is_planning, is_reweighting = (epoch in self.due(parts, info.marks) for parts in (PLANNING, REWEIGHTING))
         return Update(control, is_planning, is_reweighting, self._is_settled(epoch))
 
     def due(self, parts: tuple[float, ...], marks: np.ndarray) -> frozenset[int]:
@@ -207,6 +223,11 @@ class Budget(Controller):
         Whether s rises to that of the target, where its factor is 1.
     loss : float, optional
         s rises until the loss is not above this.
+    likelihood_s : float, optional
+        The s at which the models of a path weigh as much as `LIKELIHOODS` likelihoods, times the variance of labels
+        where that is not known; s does not rise above.
+    is_noise_unknown : bool
+        Whether that variance is to be found from examples that are held out.
     """
 
     pairs: float
@@ -214,6 +235,17 @@ class Budget(Controller):
     tau: int
     is_to_s: bool = False
     loss: float | None = None
+    likelihood_s: float | None = None
+    is_noise_unknown: bool = False
+
+    def largest_s(self, held_out_loss: float) -> float:
+        """The s above which models learn examples by heart; infinite where nothing is known of that."""
+        if self.likelihood_s is None or self.is_to_s or self.loss is not None:
+            return math.inf
+        if not self.is_noise_unknown:
+            return self.likelihood_s
+        variance = 2.0 * held_out_loss
+        return self.likelihood_s / variance if variance > 0 else math.inf
 
     def renewals(self, start_pairs: float) -> float:
         """How often the path should be renewed after a start that took `start_pairs` pairs."""
@@ -229,19 +261,28 @@ class Budget(Controller):
         if control.burn_in <= info.epoch:
             return Update(control, False, False, True, self._following(info, total))
         is_reached = self.loss is not None and info.loss <= self.loss
-        if now >= 1.0 or is_reached:
+        if now >= 1.0 or is_reached or self._has_settled(info, total):
             over = control._replace(burn_in=info.epoch, tilt=1.0 if self.is_to_s else control.tilt)
             return Update(over, True, False, True, self._following(info, total), _AUDITS_TO_ITS_END)
-        tilt = control.tilt * math.exp(self._rise(control, now, before, info))
+        limit = math.log(self.largest_s(info.held_out_loss) / control.tilt)
+        rise = max(min(self._rise(control, now, before, info), limit), -_FASTEST)
+        tilt = control.tilt * math.exp(rise)
         passes = lambda parts: any(before < part <= now for part in parts)  # noqa: E731
         return Update(
             control._replace(tilt=tilt),
             passes(PLANNING),
-            passes(SCORING),
-            now >= RISING,
+            passes(REWEIGHTING),
+            now >= RISING or limit <= _SETTLED,
             self._following(info, total),
             _AUDITS_IN_BURN_IN,
         )
+
+    def _has_settled(self, info: RecordInfo, total: float) -> bool:
+        """Whether s is as large as it may be, and paths have had as long again as it took."""
+        if self.largest_s(info.held_out_loss) == math.inf:
+            return False
+        used, until = info.pairs_used - info.start_pairs, info.settled_pairs - info.start_pairs
+        return used >= max(2.0 * until, SETTLING * total)
 
     def _rise(self, control: Control, now: float, before: float, info: RecordInfo) -> float:
         """The change of ln s."""

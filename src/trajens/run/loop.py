@@ -6,6 +6,7 @@ the run is audited, and all of it is written down. Every step is a function of t
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from trajens.run.record import AuditTerms, Observation, make_record
 from trajens.run.state import RunState, Spent
 from trajens.sampling.exchange import Replicas
 from trajens.sampling.lanes import add_tallies, no_tally
-from trajens.sampling.measure import Measurement, examples_per_measurement
+from trajens.sampling.measure import HELD_OUT_EXAMPLES, Measurement, examples_per_measurement, mean_losses
 from trajens.sampling.program import Control, Program
 from trajens.sampling.sampler import Sampler, reweight
 from trajens.sampling.tuning import mean_sizes, share_renewed
@@ -119,9 +120,10 @@ class Loop:
         since = float(np.mean(run.tally.evaluations))
         examples = examples_per_measurement(sampler.target.problem.population.size, tau, since)
         measured = sampler.measure_at(run.state, run.epoch, examples, run.control)
-        update = self.controller.update(self._describe(run, measured), run.control)
+        held_out = self._measure_held_out(run)
+        update = self.controller.update(self._describe(run, measured, held_out), run.control)
         control, evaluations = update.control, examples * tau
-        if update.is_reweighting and sampler.settings.is_scoring:
+        if update.is_reweighting and sampler.settings.is_reweighting:
             control, read = reweight(sampler, run.state, control, run.pairs_used)
             evaluations += read
         control, replicas = self._adapt_ladder(run, control, update)
@@ -136,7 +138,7 @@ class Loop:
         state, audit = self._auditor.audit_if_due(run.state, occasion, update)
         audited = (0, 0) if audit is None else (audit.evaluations, audit.steps)
         spent = run.spent.plus(run.tally, evaluations, np.asarray(measured.steps, np.int64), *audited)
-        found = self._observe(run, measured, spent, audit, replicas)
+        found = self._observe(run, measured, held_out, spent, audit, replicas)
         self.log.add(run.recorded, make_record(run, found), run.state.path)
         more = np.array(update.marks if run.is_at_last_mark else (), run.marks.dtype)
         return replace(
@@ -147,18 +149,26 @@ class Loop:
             tally=no_tally(len(run.tally.proposals)),
             spent=spent,
             recorded=run.recorded + 1,
+            settled_pairs=min(run.settled_pairs, run.pairs_used) if update.is_settled else run.settled_pairs,
             last_audit=run.epoch if audit is not None and (audit.tilt_weight > 0).any() else run.last_audit,
             replicas=None if replicas is None else replicas.from_now(),
         )
 
-    def _describe(self, run: RunState, measured: Measurement) -> RecordInfo:
+    def _measure_held_out(self, run: RunState) -> np.ndarray | None:
+        """Mean loss (chains,) of the models of each path on examples that are held out, if there are some."""
+        problem = self.sampler.target.problem.held_out
+        if problem is None:
+            return None
+        return np.asarray(mean_losses(problem, np.asarray(run.state.path), HELD_OUT_EXAMPLES).mean(1))
+
+    def _describe(self, run: RunState, measured: Measurement, held_out: np.ndarray | None) -> RecordInfo:
         """What the controller is told."""
         settings, target = self.sampler.settings, self.sampler.target
-        share = share_renewed(run.state.sizes, settings.move, target.problem.dim)
+        share = share_renewed(run.state.sizes, self.sampler.program.move, target.problem.dim)
         before = 0 if run.recorded == 0 else int(run.marks[run.recorded - 1])
 
         def records() -> Records:
-            found = self._observe(run, measured, run.spent.plus(run.tally, 0, 0), None, run.replicas)
+            found = self._observe(run, measured, held_out, run.spent.plus(run.tally, 0, 0), None, run.replicas)
             return self.log.records_and(make_record(run, found))
 
         return RecordInfo(
@@ -173,11 +183,19 @@ class Loop:
             recorded=run.recorded_after_burn_in,
             marks=run.marks,
             reference_loss=run.reference_loss,
+            held_out_loss=math.nan if held_out is None else float(held_out.mean()),
+            settled_pairs=run.settled_pairs,
             records=records,
         )
 
     def _observe(
-        self, run: RunState, measured: Measurement, spent: Spent, audit: AuditTerms | None, replicas: Replicas | None
+        self,
+        run: RunState,
+        measured: Measurement,
+        held_out: np.ndarray | None,
+        spent: Spent,
+        audit: AuditTerms | None,
+        replicas: Replicas | None,
     ) -> Observation:
         """What was found at a mark."""
         sampler = self.sampler
@@ -185,6 +203,7 @@ class Loop:
             s=sampler.s_at(run.epoch, run.control),
             sizes=mean_sizes(run.state.sizes, sampler.settings.move, sampler.settings.chains),
             measured=measured,
+            held_out=held_out,
             spent=spent,
             audit=audit,
             replicas=replicas,

@@ -32,6 +32,8 @@ class Observation(NamedTuple):
     s, sizes : (chains,)
         The tilt, and the size of tuned moves.
     measured : Measurement
+    held_out : (chains,) or None
+        The loss of examples that are held out.
     spent : Spent
         Evaluations up to this record.
     audit : AuditTerms or None
@@ -45,6 +47,7 @@ class Observation(NamedTuple):
     s: np.ndarray
     sizes: np.ndarray
     measured: Measurement
+    held_out: np.ndarray | None
     spent: Spent
     audit: AuditTerms | None
     replicas: Replicas | None
@@ -64,6 +67,7 @@ def make_record(run: RunState, found: Observation) -> Records:
         "s": found.s,
         "loss": measured.loss,
         "loss_error": measured.loss_error,
+        **({} if found.held_out is None else {"loss_held_out": found.held_out}),
         "loss_deciding": tally.loss_deciding / np.maximum(sound, 1),
         "acceptance": tally.accepted / proposals,
         "batch_size": tally.examples / proposals,

@@ -221,7 +221,7 @@ def sample(
     Run
     """
     epochs = integer("epochs", epochs, 1, "one epoch is one proposal", MAX_EPOCHS)
-    directory = RunDirectory(out) if isinstance(out, (str, Path)) else out
+    directory = RunDirectory.of(out)
     is_resumed = directory is not None and directory.resume
     given = {**settings, "acceptance": _renamed(settings.get("acceptance"), test)}
     if given.get("burn_in") is None:

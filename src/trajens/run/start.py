@@ -37,6 +37,7 @@ from trajens.run.progress import Progress, ProgressBar, Show
 from trajens.run.state import IDENTITY, RunState, first_run_state
 from trajens.run.stored import StoredRun
 from trajens.sampling.kernel import State
+from trajens.sampling.measure import HELD_OUT_EXAMPLES, mean_losses
 from trajens.sampling.program import Control
 from trajens.sampling.sampler import Sampler, reweight
 from trajens.sampling.starts import Evolution, Evolving, StartCurve, evolved
@@ -114,6 +115,9 @@ EVOLUTION, RANDOM = "evolution", "random"
 SHARE_OF_EVOLUTION, LESS = 0.6, 0.6
 """Of the usual budget, for a start by evolution; larger ones spend more on it by this power, a smaller share."""
 
+PASSES_OF_EVOLUTION = 1e4
+"""Pairs of losses per example that a start by evolution takes at most: few data are learnt soon."""
+
 _CHECKED, _FEWEST_CHECKED, _SHARE_OF_CHECKS = 4096, 64, 1e-3
 """Examples that models of a start are compared on: so many, or fewer where the budget is small."""
 _SHARE_OF_SLOPES = 0.02
@@ -135,9 +139,9 @@ def scale_of(problem: Problem, prior: float | str | None = "auto") -> float:
     return float(known) if around is None else min(float(known), _WIDE * size)
 
 
-def evolution_pairs(pairs: float) -> float:
-    """Pairs of losses per chain spent on the evolution start, of a budget of `pairs` per chain."""
-    return SHARE_OF_EVOLUTION * min(pairs, BUDGET * (pairs / BUDGET) ** LESS)
+def evolution_pairs(pairs: float, size: float = math.inf) -> float:
+    """Pairs of losses per chain spent on the evolution start, of a budget of `pairs` per chain for `size` examples."""
+    return min(SHARE_OF_EVOLUTION * min(pairs, BUDGET * (pairs / BUDGET) ** LESS), PASSES_OF_EVOLUTION * size)
 
 
 @dataclass(frozen=True)
@@ -195,7 +199,7 @@ def _evolve(
     random = sampler.init()
     models = np.asarray(random.path)[:, 0]
     how, generations = Evolution(scale=scale_of(problem, target.prior)).within(
-        evolution_pairs(budget.pairs), problem.population.most
+        evolution_pairs(budget.pairs, problem.population.size), problem.population.most
     )
     pairs, began = how.pairs * how.examples, time.perf_counter()
     kept, known = _load_start(identity, directory)
@@ -261,11 +265,16 @@ def _losses(problem: Problem, pairs: np.ndarray, some: np.ndarray) -> np.ndarray
 def first_state(sampler: Sampler, budget: Budget, paths: np.ndarray | None, pairs: float) -> RunState:
     """The state before the first epoch: paths that took `pairs` pairs per chain, a first s, moves that suit it."""
     state, control, program = sampler.init(paths), sampler.control, sampler.program
-    if sampler.settings.is_scoring:
+    if sampler.settings.is_reweighting:
         control, _ = reweight(sampler, state, control, pairs)
     found = slopes(sampler, state, _slope_pairs(sampler, budget), control)
     per_renewal = (budget.pairs - pairs) / (2 * budget.renewals(pairs))
     s = found.first_s() if paths is None else found.first_s_of_trained(per_renewal, program.tau)
+    held_out = sampler.target.problem.held_out
+    known = math.nan
+    if held_out is not None:
+        known = float(mean_losses(held_out, np.asarray(state.path), HELD_OUT_EXAMPLES).mean())
+    s = min(s, budget.largest_s(known))
     if program.is_tuned:
         state = sampler.with_share(state, found.share_at(s, program.chunk))
     goal, reference = float(sampler.target.s_values.max()), math.inf

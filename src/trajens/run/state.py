@@ -81,6 +81,8 @@ class RunState:
         Pairs of losses per chain that the start took.
     reference_loss : float
         Loss of a trained start, above which paths should not rise.
+    settled_pairs : float
+        Pairs of losses per chain after which s was first where it ends; infinite before.
     seconds : float
         Time spent sampling.
     replicas : Replicas or None
@@ -99,6 +101,7 @@ class RunState:
     last_audit: int = -1
     start_pairs: float = 0.0
     reference_loss: float = math.inf
+    settled_pairs: float = math.inf
     seconds: float = 0.0
     replicas: Replicas | None = None
     start: Records = field(default_factory=dict)

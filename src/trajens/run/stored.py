@@ -16,7 +16,7 @@ from trajens.convergence import Group, by_s
 from trajens.convergence import criteria as convergence
 from trajens.convergence.criteria import in_words
 from trajens.errors import require
-from trajens.files import write_atomically
+from trajens.files import in_shell, write_atomically
 from trajens.losses import Network
 from trajens.records import Records, has_summary, summarise
 from trajens.run.arviz import inference_data
@@ -233,7 +233,7 @@ class StoredRun(Recorded):
         require(
             self.is_continuable,
             f"'{self.path}' must be of this version of trajens to be continued, got an earlier one; it can be read, "
-            f"and a new run can start from its paths: --start {self.path}, or initial=StoredRun(path).paths.",
+            f"and a new run can start from its paths: --start {in_shell(self.path)}, or initial=StoredRun(path).paths.",
         )
         require_same(self.identity, identity, self.path)
         is_single = self._paths.dtype == np.float32

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, Unpack
 import jax
 import numpy as np
 
-from trajens.acceptance import Penalty
+from trajens.acceptance import AcceptanceTest, Metropolis, Penalty
 from trajens.errors import integer, number, require
-from trajens.problem import Problem
+from trajens.problem import NOISE, Problem
 from trajens.records import MAX_EPOCHS
 from trajens.run.advice import report
-from trajens.run.control import Budget
+from trajens.run.control import LIKELIHOODS, Budget
 from trajens.run.identity import RunIdentity
 from trajens.run.progress import Show
 from trajens.run.run import Run, run_or_resume
@@ -49,6 +49,13 @@ RECORDS = 100
 
 AUTO = "auto"
 """Scores by losses, where examples come again."""
+
+FEW = 1024
+"""Examples up to which decisions are made on all of them: a minibatch would have to be nearly as large, and there is
+no error of s to plan for."""
+
+HELD_OUT = 0.2
+"""Of examples with noisy labels, the share that is held out to know the noise by."""
 
 STEPS_OF_SIGMA = 6.0
 """The size of parameters in units of sigma."""
@@ -88,7 +95,9 @@ def train(
         Pairs of losses (of two models on one example), of all chains together and the start included. Measuring
         the loss, audits and scores take about a tenth more.
     s : float or one float per chain, optional
-        The tilt that is reached in burn-in; default as large as the budget can sample.
+        The tilt that is reached in burn-in; default as large as the budget can sample, but no larger than suits N
+        examples where the loss is a likelihood: 3 N / (tau v), with v = 1 for a cross-entropy, and for a squared error
+        twice the loss of a fifth of the examples, which is held out (see `Problem.hold_out`).
     loss : float, optional
         Raise s until the loss per model is not above this; burn-in ends there.
     start : "evolution", "random", array or path
@@ -139,7 +148,7 @@ def train_as_set_up(
 ) -> Run:
     """Train as `training_setup` has chosen, see `train`."""
     target, settings, budget = setup
-    directory = RunDirectory(out) if isinstance(out, (str, Path)) else out
+    directory = RunDirectory.of(out)
     require_room(target, settings, budget.records, directory is not None)
 
     def begin(sampler: Sampler, identity: RunIdentity) -> RunState:
@@ -175,6 +184,9 @@ def training_setup(
     chains = integer("chains", given["chains"], 1, "use 1 or more independent chains")
     budget = number("budget", budget, "try 2.5e7 pairs of losses", at_least=_MIN_BUDGET * chains, at_most=1e15)
     require(s is None or loss is None, "s and loss must not both be given: each says where s ends; leave one out.")
+    is_noise_unknown = problem.likelihood == NOISE and s is None and loss is None
+    if is_noise_unknown and problem.held_out is None:
+        problem = problem.hold_out(HELD_OUT)
     sigma = usual_sigma(scale_of(problem, prior)) if sigma is None else sigma
     target = Target(problem, tau, sigma, 1.0 if s is None else s, prior)
     require(
@@ -183,20 +195,38 @@ def training_setup(
     )
     goal = None if loss is None else number("loss", loss, "give the loss per model to reach")
     if given.get("acceptance") is None:
-        chunk = usual_chunk(problem.population.most, chains * target.tau, given.get("devices"))
-        given["acceptance"] = Penalty(chunk, pool=True)
+        given["acceptance"] = usual_acceptance(problem, chains * target.tau, given.get("devices"))
     if isinstance(given["scores"], str) and given["scores"] == AUTO:
         given["scores"] = BY_LOSSES if problem.population.limit is None else None
     if getattr(given["acceptance"], "takes_all_data", False):
         given["scores"] = None
     records = integer("records", records, 8, "try 100")
     how = settings_of({**given, "burn_in": MAX_EPOCHS}).checked(target)
-    return TrainingSetup(target, how, Budget(budget / chains, records, target.tau, s is not None, goal))
+    likelihood_s = None if problem.likelihood is None else LIKELIHOODS * problem.size / target.tau
+    course = Budget(
+        budget / chains,
+        records,
+        target.tau,
+        is_to_s=s is not None,
+        loss=goal,
+        likelihood_s=likelihood_s,
+        is_noise_unknown=is_noise_unknown,
+    )
+    return TrainingSetup(target, how, course)
 
 
 def usual_sigma(scale: float) -> float:
     """A sixth of the size of the parameters, in four digits."""
     return float(f"{scale / STEPS_OF_SIGMA:.4g}")
+
+
+def usual_acceptance(
+    problem: Problem, models: int, devices: Sequence[jax.Device] | None = None, **options: Any
+) -> AcceptanceTest:
+    """The test for so many models: on all of few examples, else the penalty test with these options."""
+    if problem.population.limit is None and problem.size <= FEW:
+        return Metropolis()
+    return Penalty(usual_chunk(problem.population.most, models, devices), pool=True, **options)
 
 
 def usual_chunk(size: int, models: int, devices: Sequence[jax.Device] | None = None) -> int | None:
@@ -228,7 +258,9 @@ def pairs_per_second(setup: TrainingSetup, start: Any = EVOLUTION) -> float:
     sampling = pairs / (time.perf_counter() - begin)
     if start != EVOLUTION:
         return sampling / _OVERHEAD
-    how, generations = Evolution().within(evolution_pairs(budget.pairs), target.problem.population.most)
+    how, generations = Evolution().within(
+        evolution_pairs(budget.pairs, target.problem.population.size), target.problem.population.most
+    )
     models = Evolving.of(np.asarray(state.path)[:, 0])
     key = jax.tree.map(np.asarray, state.key)
     seen: list[tuple[float, int]] = []
@@ -239,6 +271,6 @@ def pairs_per_second(setup: TrainingSetup, start: Any = EVOLUTION) -> float:
 
     evolved(target.problem, key, models, max(generations, 1000), how, watch)
     (begun, before), (ended, after) = seen[0], seen[-1]
-    share = evolution_pairs(budget.pairs) / budget.pairs
+    share = evolution_pairs(budget.pairs, target.problem.population.size) / budget.pairs
     evolving = settings.chains * (after - before) * how.pairs * how.examples / max(ended - begun, 1e-9)
     return 1 / (share / evolving + (1 - share) * _OVERHEAD / sampling)

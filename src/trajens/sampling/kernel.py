@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from trajens.acceptance.base import Evidence, Past, Verdict, refuse_what_is_not_finite
-from trajens.acceptance.moments import Moments
+from trajens.acceptance.base import Evidence, Verdict, refuse_what_is_not_finite
+from trajens.acceptance.minibatch import Minibatch
 from trajens.moves.base import Proposal, Site
 from trajens.moves.scan import site_of_lane
 from trajens.randomness import Key, Purpose, fold_in, words
@@ -138,14 +138,14 @@ def _iterate(program: Program, inputs: Inputs, work: _Work, stop: jax.Array) -> 
         is_decided=is_decided,
         is_accepted=is_accepted,
         reason=verdict.reason,
-        batch=lanes.seen,
+        batch=lanes.batch.seen,
         changed=changed,
         losses=lanes.losses,
         steps=steps,
     )
     path = jax.vmap(_apply)(state.path, task.proposal.models, task.site, is_accepted)
-    may_learn = is_decided & (task.epoch < inputs.learn_until) & jnp.isfinite(lanes.moments.variance)
-    acceptance = _learn(program, inputs, state.acceptance, task, lanes, may_learn)
+    may_learn = is_decided & (task.epoch < inputs.learn_until) & jnp.isfinite(lanes.batch.moments.variance)
+    acceptance = _learn(program, inputs, state.acceptance, task, lanes.batch, may_learn)
     if program.is_tuned:
         state = state._replace(sizes=state.sizes.plus(task.site.kind, is_decided, is_accepted))
     state = _next_phase(program, inputs, state, task, is_decided)._replace(path=path, acceptance=acceptance)
@@ -230,7 +230,7 @@ def _evaluate(
 
 
 def _positions(program: Program, lanes: Lanes) -> jax.Array:
-    return lanes.seen[..., None] + jnp.arange(program.chunks * program.chunk)
+    return lanes.batch.seen[..., None] + jnp.arange(program.chunks * program.chunk)
 
 
 def _look(
@@ -247,10 +247,12 @@ def _look(
     seen = None
     for j in range(program.chunks):
         chunk, exists = losses[..., j, :], None if is_valid is None else is_valid[..., j, :]
-        grown, is_last_row = (lanes if seen is None else seen[0]).plus(task.site, chunk, exists)
-        verdict = _judge(program, inputs, state, task, grown)
-        verdict = refuse_what_is_not_finite(verdict, is_last_row, chunk, exists, new)
-        now = grown.after(verdict), verdict
+
+        def ask(batch: Minibatch, is_last_row: jax.Array, chunk: Any = chunk, exists: Any = exists) -> Verdict:
+            verdict = _judge(program, inputs, state, task, batch)
+            return refuse_what_is_not_finite(verdict, is_last_row, chunk, exists, new)
+
+        now = (lanes if seen is None else seen[0]).take(task.site, chunk, exists, ask)
         if seen is not None:
             is_over = seen[1].is_decided
             now = jax.tree.map(lambda a, b, is_over=is_over: jnp.where(lift(is_over, a), a, b), seen, now)
@@ -259,7 +261,7 @@ def _look(
     return seen
 
 
-def _judge(program: Program, inputs: Inputs, state: State, task: _Task, lanes: Lanes) -> Verdict:
+def _judge(program: Program, inputs: Inputs, state: State, task: _Task, batch: Minibatch) -> Verdict:
     """Ask the acceptance test."""
     test = program.acceptance
 
@@ -268,42 +270,16 @@ def _judge(program: Program, inputs: Inputs, state: State, task: _Task, lanes: L
 
     entries = entries_at(view_of(test, state.acceptance, len(state.path)), task.site)
     random_words = words(task.key, Purpose.TEST, test.num_words)
-    verdict: Verdict = _per_evidence(program, inputs, task, lanes, one)(entries, random_words)
+    verdict: Verdict = batch.ask(one, program.population, *_weighed(program, inputs, task), entries, random_words)
     return verdict
 
 
-def _per_evidence(
-    program: Program, inputs: Inputs, task: _Task, lanes: Lanes, function: Callable[..., Any]
-) -> Callable[..., Any]:
-    """A function of `Evidence` and more for every lane, given the evidence of its pending proposal."""
-    population = program.population
+def _weighed(program: Program, inputs: Inputs, task: _Task) -> tuple[jax.Array, jax.Array]:
+    """The s of every lane and what its move adds to Delta."""
     s = jnp.broadcast_to(inputs.s[:, None], task.epoch.shape)
     if program.schedule is not None:
-        s = s * _per_lane(program.schedule)(task.epoch)
-
-    def one(
-        moments: Moments,
-        s: jax.Array,
-        log_ratio: jax.Array,
-        past: Past | None,
-        stage: jax.Array,
-        *more: Any,
-    ) -> Any:
-        return function(
-            Evidence(
-                moments=moments,
-                s=s,
-                log_ratio=log_ratio,
-                size=population.size,
-                past=past,
-                stage=stage,
-                limit=population.limit,
-            ),
-            *more,
-        )
-
-    own = lanes.moments, s, task.proposal.log_ratio, lanes.past, lanes.stage
-    return lambda *more: _per_lane(one)(*own, *more)
+        s = s * jax.vmap(jax.vmap(program.schedule))(task.epoch)
+    return s, task.proposal.log_ratio
 
 
 def _apply(path: jax.Array, models: jax.Array, site: Site, is_accepted: jax.Array) -> jax.Array:
@@ -315,15 +291,16 @@ def _apply(path: jax.Array, models: jax.Array, site: Site, is_accepted: jax.Arra
     return jnp.where(covers.any(0)[:, None], models[owner, row], path)
 
 
-def _learn(program: Program, inputs: Inputs, acceptance: Any, task: _Task, lanes: Lanes, may_learn: jax.Array) -> Any:
+def _learn(
+    program: Program, inputs: Inputs, acceptance: Any, task: _Task, batch: Minibatch, may_learn: jax.Array
+) -> Any:
     """What the test remembers after the decisions of this iteration."""
     if not jax.tree.leaves(acceptance):
         return acceptance
-    learn = _per_evidence(
-        program, inputs, task, lanes, lambda evidence, entry: program.acceptance.learn(entry, evidence)
-    )
     entries = entries_at(acceptance, task.site)
-    return remember(acceptance, task.site, entries, learn(entries), may_learn)
+    learn = lambda evidence, entry: program.acceptance.learn(entry, evidence)  # noqa: E731
+    learnt = batch.ask(learn, program.population, *_weighed(program, inputs, task), entries)
+    return remember(acceptance, task.site, entries, learnt, may_learn)
 
 
 def _next_phase(program: Program, inputs: Inputs, state: State, task: _Task, is_decided: jax.Array) -> State:
@@ -340,7 +317,3 @@ def _next_phase(program: Program, inputs: Inputs, state: State, task: _Task, is_
         phase_epoch=state.phase_epoch + jnp.where(is_over, epochs, 0),
         done=jnp.where(is_over[:, None], 0, done),
     )
-
-
-def _per_lane(function: Callable[..., Any]) -> Callable[..., Any]:
-    return jax.vmap(jax.vmap(function))

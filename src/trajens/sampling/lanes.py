@@ -1,6 +1,6 @@
 """Lanes: what each has seen of its pending proposal, what its test remembers, and what is counted of its decisions.
 
-*Evidence.* What each lane has seen of its pending proposal: moments of its loss differences, stage by stage.
+*Evidence.* What each lane has seen of its pending proposal: the minibatch of its loss differences.
 
 *Memory.* What an acceptance test remembers: one entry per chain, kind of move and model, in arrays (chains, kinds,
 tau).
@@ -14,19 +14,20 @@ Averages over iterations would weight a state by how much data its next decision
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.acceptance.base import AcceptanceTest, Past, Reason, Verdict
-from trajens.acceptance.moments import Moments, merge, moments_of, no_moments
+from trajens.acceptance.base import AcceptanceTest, Reason, Verdict
+from trajens.acceptance.minibatch import Minibatch, empty_minibatch
 from trajens.moves.base import Site
 
 
 class Lanes(NamedTuple):
-    """Fields are (chains, lanes, ...); `past` is None for tests of one stage.
+    """Fields are (chains, lanes, ...).
 
     `losses` are sums over the batch, of the current and of the proposed models. `row` is the number of the model that
     is looked at among those that change, and `partial` the differences of those before it; both are None where a
@@ -34,21 +35,20 @@ class Lanes(NamedTuple):
     """
 
     row: jax.Array | None
-    moments: Moments
+    batch: Minibatch
     partial: jax.Array | None
     losses: tuple[jax.Array, jax.Array]
-    past: Past | None
-    stage: jax.Array
 
-    @property
-    def seen(self) -> jax.Array:
-        """Examples seen in all stages."""
-        return self.moments.n if self.past is None else self.moments.n + self.past.n
+    def take(
+        self,
+        site: Site,
+        losses: jax.Array,
+        is_valid: jax.Array | None,
+        ask: Callable[[Minibatch, jax.Array], Verdict],
+    ) -> tuple[Lanes, Verdict]:
+        """A chunk more, losses (chains, lanes, 2, m) of both models, and what is answered to it.
 
-    def plus(self, site: Site, losses: jax.Array, is_valid: jax.Array | None) -> tuple[Lanes, jax.Array]:
-        """A chunk more, losses (chains, lanes, 2, m) of both models, and whether it was of the last model that changes.
-
-        Delta_i sums over all changed models before it is counted.
+        Delta_i sums over all changed models before it is counted; `ask` is told whether it was of the last of them.
         """
         if is_valid is not None:
             losses = jnp.where(is_valid[:, :, None], losses, 0.0)
@@ -56,23 +56,15 @@ class Lanes(NamedTuple):
         differences = new - old
         sums = self.losses[0] + old.sum(-1), self.losses[1] + new.sum(-1)
         if self.row is None or self.partial is None:
-            moments = merge(self.moments, moments_of(differences, is_valid))
-            return self._replace(moments=moments, losses=sums), jnp.ones(old.shape[:-1], bool)
+            is_whole = jnp.ones(old.shape[:-1], bool)
+            batch, verdict = self.batch.take(differences, is_valid, lambda grown: ask(grown, is_whole))
+            return self._replace(batch=batch, losses=sums), verdict
         is_last_row = site.first + self.row + 1 >= site.stop
         differences = differences + self.partial
-        merged = merge(self.moments, moments_of(differences, is_valid))
-        moments = jax.tree.map(lambda a, b: jnp.where(is_last_row, a, b), merged, self.moments)
+        batch, verdict = self.batch.take(differences, is_valid, lambda grown: ask(grown, is_last_row), is_last_row)
         row = jnp.where(is_last_row, 0, self.row + 1)
         partial = jnp.where(is_last_row[..., None], 0.0, differences)
-        return self._replace(row=row, moments=moments, partial=partial, losses=sums), is_last_row
-
-    def after(self, verdict: Verdict) -> Lanes:
-        """Lanes that passed a stage stand at the beginning of the next."""
-        if self.past is None:
-            return self
-        is_passed = verdict.is_passed & ~verdict.is_decided
-        past, moments = self.past.plus(self.moments, is_passed)
-        return self._replace(past=past, moments=moments, stage=self.stage + is_passed)
+        return Lanes(row, batch, partial, sums), verdict
 
 
 def idle_lanes(chains: int, lanes: int, partial: int | None, stages: int) -> Lanes:
@@ -81,11 +73,9 @@ def idle_lanes(chains: int, lanes: int, partial: int | None, stages: int) -> Lan
     whole, real = jnp.zeros(shape, jnp.int32), jnp.zeros(shape, jnp.float32)
     return Lanes(
         None if partial is None else whole,
-        no_moments(shape),
+        empty_minibatch(shape, stages),
         None if partial is None else jnp.zeros((*shape, partial), jnp.float32),
         (real, real),
-        Past(whole, real) if stages > 1 else None,
-        whole,
     )
 
 

@@ -30,9 +30,13 @@ from trajens.columns import PROJECTIONS
 from trajens.losses import Loss, counted_losses_of_pairs, losses_of_pairs
 from trajens.population import Population
 from trajens.precision import single
+from trajens.problem import Problem
 from trajens.randomness import Key, Purpose, fold_in, key_of, normal_quantile, words
 from trajens.sampling.kernel import State
 from trajens.sampling.program import Inputs, Program
+
+HELD_OUT_EXAMPLES = 1024
+"""Examples that are held out of which the loss is measured at a record, at most."""
 
 CHUNK = 256
 """Examples that a path is measured on together."""
@@ -169,6 +173,16 @@ def losses_of_models(loss: Loss, data: Any, models: jax.Array, members: jax.Arra
 
 compiled_losses_of_models = single(jax.jit(losses_of_models, static_argnums=0))
 """`losses_of_models` for use outside of a compiled program."""
+
+
+def mean_losses(problem: Problem, paths: np.ndarray, examples: int) -> np.ndarray:
+    """Mean losses (chains, tau) of the models of `paths` on fixed examples, at most so many."""
+    models = paths.reshape(-1, paths.shape[-1])
+    if len(models) % 2:
+        models = np.concatenate([models, models[-1:]])
+    members = problem.population.some(min(examples, problem.population.most))
+    sums = np.asarray(compiled_losses_of_models(problem.loss, problem.data, models, members), np.float64).sum(0)
+    return np.asarray(sums[: np.prod(paths.shape[:2])].reshape(paths.shape[:2]) / len(members))
 
 
 @lru_cache(maxsize=8)

@@ -19,8 +19,8 @@ from trajens.losses import ZeroOne
 from trajens.population import (
     MAX_SIZE,
     Population,
+    copies_by,
     copies_of,
-    counts_by,
     even_counts,
     scores_by_errors,
     scores_by_losses,
@@ -288,7 +288,7 @@ def first_control(target: Target, settings: Settings) -> Control:
     copies = None
     if settings.scores is not None:
         is_given = not isinstance(settings.scores, str)
-        copies = counts_by(np.asarray(settings.scores)) if is_given else even_counts(target.problem.population.most)
+        copies = copies_by(np.asarray(settings.scores)) if is_given else even_counts(target.problem.population.most)
     return Control(settings.burn_in, 1.0, copies)
 
 
@@ -383,4 +383,4 @@ def reweight(sampler: Sampler, state: State, control: Control, used: float) -> t
     losses = sampler.losses_of_examples(state, models)
     is_counting = isinstance(sampler.target.problem.loss, ZeroOne)
     scores = scores_by_errors(losses, models) if is_counting else scores_by_losses(losses)
-    return control._replace(copies=counts_by(scores)), -(-models * size // chains)
+    return control._replace(copies=copies_by(scores)), -(-models * size // chains)

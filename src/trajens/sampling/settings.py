@@ -14,9 +14,9 @@ import numpy as np
 from trajens.acceptance import AcceptanceTest, Penalty
 from trajens.columns import NAMES
 from trajens.errors import InputError, choice, first_line, integer, require
-from trajens.moves import Proposer, SingleSite
+from trajens.moves import MoveContext, Proposer, SingleSite
 from trajens.moves.scan import Scan, check_places, scan_named
-from trajens.population import COPIES, MAX_SIZE, Population, counts_by
+from trajens.population import COPIES, MAX_SIZE, Population, copies_by
 from trajens.precision import single
 from trajens.sampling.exchange import Exchange, Ladder, exchange_of
 from trajens.sampling.program import Program
@@ -107,6 +107,16 @@ class Settings:
         """Return the settings that a result depends on, by name."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("is_deciding", True)}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied or pickled: devices belong to a process, and go by their numbers."""
+        return {**vars(self), "devices": tuple((device.platform, device.id) for device in self.devices)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Where the numbers are others, as on another machine, all that are there will do.
+        known = {(device.platform, device.id): device for device in (jax.devices() if state["devices"] else ())}
+        found = tuple(known[name] for name in state["devices"] if name in known)
+        vars(self).update(state, devices=found or tuple(known.values()))
+
     @single
     def checked(self, target: Target) -> Settings:
         """The same in the form everything else relies on, or an `InputError` before anything is compiled."""
@@ -122,7 +132,7 @@ class Settings:
         scan = scan_named(self.scan)
         for name, part in (("move", self.move), ("acceptance", self.acceptance), ("scan", scan)):
             _check_hashable(name, part)
-        self.move.check(target.tau)
+        self.move.resolved(_context(target)).check(target.tau)
         for _, move in self.move.components:
             check_places(move, scan, target.tau)
         examples = target.problem.population
@@ -139,7 +149,7 @@ class Settings:
             burn_in=integer("burn_in", self.burn_in, 0, "use 0 for none"),
             scan=scan,
             keep_paths=bool(self.keep_paths),
-            devices=tuple(self.devices or jax.devices()),
+            devices=_checked_devices(self.devices),
             ahead=integer("ahead", self.ahead, 1, "use 1 on a CPU, 4 to 8 on a GPU with few lanes", 64),
             observe=dict(self.observe),
             scores=scores,
@@ -183,11 +193,11 @@ class Settings:
             f"scores must have one number for each of {size} examples, got an array of shape {scores.shape}; use for "
             "instance the root of each example's loss.",
         )
-        counts_by(scores)
+        copies_by(scores)
         return scores
 
     @property
-    def is_scoring(self) -> bool:
+    def is_reweighting(self) -> bool:
         """Whether scores are learnt; given ones are an array."""
         return isinstance(self.scores, str)
 
@@ -195,19 +205,35 @@ class Settings:
         """All that is compiled in, for settings that are `checked`."""
         problem, copies = target.problem, 1 if self.scores is None else COPIES
         assert isinstance(self.scan, Scan)
+        move = self.move.resolved(_context(target))
         return Program(
             loss=problem.loss,
             examples=problem.population,
             tau=target.tau,
-            move=self.move,
+            move=move,
             acceptance=self.acceptance.resolved(problem.population.most * copies),
             scan=self.scan,
             schedule=target.schedule,
             looks_every=looks_every(self.devices[0]),
             copies=copies,
-            is_tuned=self.tune and self.move.is_sized,
+            is_tuned=self.tune and move.is_sized,
             ahead=self.ahead,
         )
+
+
+def _checked_devices(devices: Any) -> tuple[jax.Device, ...]:
+    message = f"devices must be devices of JAX, got {reprlib.repr(devices)}; try jax.devices(), or leave it out."
+    try:
+        found = tuple(devices or jax.devices())
+    except TypeError:
+        raise InputError(message) from None
+    require(all(isinstance(device, jax.Device) for device in found), message)
+    return found
+
+
+def _context(target: Target) -> MoveContext:
+    """What moves are told."""
+    return MoveContext(target.tau, target.problem.dim, target.problem.layers)
 
 
 def _checked_seed(seed: Any, chains: int) -> int | Sequence[int]:

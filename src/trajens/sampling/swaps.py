@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from trajens.acceptance.base import AcceptanceTest, Evidence
+from trajens.acceptance.base import AcceptanceTest, Evidence, Verdict
+from trajens.acceptance.minibatch import Minibatch, empty_minibatch
 from trajens.randomness import Key, Purpose, words
-from trajens.sampling.lanes import Lanes, added, idle_lanes, lift
+from trajens.sampling.lanes import added
 from trajens.sampling.program import Inputs, Program
 
 CHUNK = 256
@@ -44,50 +45,47 @@ class SwapDecisions(NamedTuple):
     steps: Any
 
 
+_Carried = tuple[Minibatch, jax.Array, jax.Array, jax.Array]
+"""Of every pair: its minibatch, whether it is decided, whether accepted, and its steps."""
+
+
 def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: SwapProposals) -> SwapDecisions:
     """Read examples for every pair until the test has decided."""
     count = len(asked.s)
     order, draws = _order(asked.key), words(asked.key, Purpose.EXCHANGE, 2 + test.num_words)[:, 2:]
     population, m = program.population, test.chunk_size(program.population.most)
+    weighed = population, asked.s, jnp.zeros_like(asked.s)
 
-    def evidence_of(lanes: Lanes, s: jax.Array) -> Evidence:
-        zero = jnp.zeros_like(s)
-        return Evidence(
-            moments=lanes.moments,
-            s=s,
-            log_ratio=zero,
-            size=population.size,
-            past=lanes.past,
-            stage=lanes.stage,
-            limit=population.limit,
-        )
+    def answer(evidence: Evidence, entry: Any, draw: jax.Array) -> Verdict:
+        return test.answer(entry, evidence, draw)
 
-    def take(carried: tuple[Lanes, jax.Array, jax.Array, jax.Array]) -> tuple[Lanes, jax.Array, jax.Array, jax.Array]:
-        lanes, is_decided, is_accepted, steps = carried
-        positions = lanes.seen[:, 0, None] + jnp.arange(m)
+    def ask(batch: Minibatch) -> Verdict:
+        verdict: Verdict = batch.ask(answer, *weighed, asked.entries, draws)
+        return verdict
+
+    def take(carried: _Carried) -> _Carried:
+        batch, is_decided, is_accepted, steps = carried
+        positions = batch.seen[:, None] + jnp.arange(m)
         members = population.at(positions) if test.takes_all_data else population.draw(order, positions)
         found, more = _differences(program, inputs, asked.paths, members, ~is_decided)
-        is_valid = (positions < population.most)[:, None]
-        # As losses of a current model without any: only differences are looked at, and sums over t would cancel.
-        chunk = jnp.stack([jnp.zeros_like(found), found], axis=1)[:, None]
-        grown, _ = lanes.plus(None, chunk, is_valid)  # type: ignore[arg-type]
-        judge = jax.vmap(lambda lanes, s, entry, draw: test.answer(entry, evidence_of(lanes, s), draw))
-        verdict = judge(_of_pairs(grown), asked.s, asked.entries, draws)
-        lifted = jax.tree.map(lambda leaf: leaf[:, None], verdict)
-        grown = jax.tree.map(lambda new, old: jnp.where(lift(is_decided, new), old, new), grown.after(lifted), lanes)
-        is_sound = jnp.isfinite(grown.moments.mean[:, 0])
-        is_taken = verdict.is_decided & ~is_decided
-        is_accepted |= is_taken & verdict.is_accepted & is_sound
-        return grown, is_decided | verdict.is_decided, is_accepted, added(steps, more)
+        is_valid = positions < population.most
+        grown, verdict = batch.take(jnp.where(is_valid, found, 0.0), is_valid, ask)
+        grown = jax.tree.map(lambda new, old: jnp.where(is_decided, old, new), grown, batch)
+        is_taken = verdict.is_decided & ~is_decided & jnp.isfinite(grown.moments.mean)
+        return (
+            grown,
+            is_decided | verdict.is_decided,
+            is_accepted | (is_taken & verdict.is_accepted),
+            added(steps, more),
+        )
 
     no = jnp.zeros(count, bool)
-    begin = idle_lanes(count, 1, None, test.num_stages), no, no, jnp.zeros((count, 2), jnp.uint32)
-    lanes, _, is_accepted, steps = jax.lax.while_loop(lambda carried: ~carried[1].all(), take, begin)
-    own = _of_pairs(lanes)
-    learnt = jax.vmap(lambda lanes, s, entry: test.learn(entry, evidence_of(lanes, s)))(own, asked.s, asked.entries)
-    is_sound = jnp.isfinite(own.moments.variance)
+    begin = empty_minibatch((count,), test.num_stages), no, no, jnp.zeros((count, 2), jnp.uint32)
+    batch, _, is_accepted, steps = jax.lax.while_loop(lambda carried: ~carried[1].all(), take, begin)
+    learnt = batch.ask(lambda evidence, entry: test.learn(entry, evidence), *weighed, asked.entries)
+    is_sound = jnp.isfinite(batch.moments.variance)
     entries = jax.tree.map(lambda new, old: jnp.where(is_sound, new, old), learnt, asked.entries)
-    return SwapDecisions(is_accepted, own.seen, entries, steps)
+    return SwapDecisions(is_accepted, batch.seen, entries, steps)
 
 
 def look(program: Program, examples: int, inputs: Inputs, paths: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
@@ -118,9 +116,3 @@ def _differences(
 def _order(key: Key) -> Key:
     pair = words(key, Purpose.EXCHANGE, 2)
     return Key(pair[..., 0], pair[..., 1])
-
-
-def _of_pairs(lanes: Lanes) -> Lanes:
-    """The one lane of every pair."""
-    own: Lanes = jax.tree.map(lambda leaf: leaf[:, 0], lanes)
-    return own

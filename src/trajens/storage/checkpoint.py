@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajens.errors import InputError
-from trajens.files import write_atomically
+from trajens.files import in_shell, write_atomically
 
 Arrays = dict[str, np.ndarray]
 PATTERN = "checkpoint-*.npz"
@@ -63,8 +63,8 @@ def load_newest(folder: Path, before: int | None = None, falls_back: bool = True
         except Exception as error:  # whatever an archive of arbitrary bytes makes its reader raise
             if not falls_back and len(files) > 1:
                 raise InputError(
-                    f"'{file}' must be a whole checkpoint, got a damaged one ({error}); trajens resume {folder} goes "
-                    "back to the one before and makes it again."
+                    f"'{file}' must be a whole checkpoint, got a damaged one ({error}); trajens resume "
+                    f"{in_shell(folder)} goes back to the one before and makes it again."
                 ) from None
             warnings.warn(f"the checkpoint '{file}' is damaged ({error}); going back to the one before.", stacklevel=2)
     if files:

@@ -20,7 +20,6 @@ import json
 import time
 import tomllib
 import warnings
-import zlib
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -29,10 +28,11 @@ from typing import Any
 import numpy as np
 
 from trajens.errors import InputError, StorageError, number, require
-from trajens.files import Lock, append, flush, remove_leftovers, storage_errors, write_atomically
-from trajens.records import MAX_EPOCHS, Records, num_records
+from trajens.files import Lock, append, flush, in_shell, remove_leftovers, storage_errors, write_atomically
+from trajens.records import Records, num_records
 from trajens.storage import checkpoint
 from trajens.storage.checkpoint import Arrays, Sum, sum_in
+from trajens.storage.plan import plan_text, read_plan
 from trajens.storage.tables import RecordFile, Rows
 
 CONFIG, PLAN, SESSIONS, HISTORY = "config.toml", "plan.json", "sessions.jsonl", "history.bin"
@@ -83,7 +83,26 @@ class RunFiles:
         arrays = checkpoint.load_newest(self.path, self._before, self._falls_back)
         require(arrays is not None, f"'{self.path}' must hold a checkpoint, got none; is it the directory of a run?")
         assert arrays is not None
+        if not self._falls_back:
+            self._require_newest(int(arrays["epoch"]))
         return arrays
+
+    def _require_newest(self, epoch: int) -> None:
+        """Refuse the older of the last two checkpoints where the newest is missing, as in a copy of a part."""
+        # Where there is one, records that go on after it belong to another, unless somebody writes.
+        if self._has_two() or not self.record_file.exists() or Lock(self.path / _LOCK).is_taken():
+            return
+        records = self.record_file.read()
+        last = int(records["epoch"].max()) if records else 0
+        # Whoever wrote a moment ago may have ended with another checkpoint.
+        require(
+            last <= epoch or self._has_two(),
+            f"'{self.path}' must hold its newest checkpoint, got one of epoch {epoch} where records go on to {last}; "
+            f"copy it again, or trajens resume {in_shell(self.path)} goes on from epoch {epoch} and makes it again.",
+        )
+
+    def _has_two(self) -> bool:
+        return len(checkpoint.checkpoints(self.path)) > 1
 
     @cached_property
     def config(self) -> dict[str, Any] | None:
@@ -250,6 +269,15 @@ class RunDirectory:
         self._lengths: dict[Path, int] = {}
         self._record_file, self._history_rows = RecordFile(self.path), Rows(self.path / HISTORY)
 
+    @classmethod
+    def of(cls, out: Any) -> RunDirectory | None:
+        """The directory that `out` names or is; None where there is none."""
+        require(
+            out is None or isinstance(out, (str, Path, RunDirectory)),
+            f"out must be a path or a RunDirectory, got {out!r}; give a name such as runs/a.",
+        )
+        return cls(out) if isinstance(out, (str, Path)) else out
+
     def again(self) -> RunDirectory:
         """The same directory, to go on with its run."""
         return RunDirectory(self.path, True, self._seconds, None)
@@ -291,7 +319,8 @@ class RunDirectory:
         if files.is_begun:
             raise InputError(
                 f"out must be a new or empty directory, got '{self.path}', which holds a run; continue it with "
-                f"'trajens resume {self.path}' (RunDirectory(path, resume=True) in Python) or choose another name."
+                f"trajens resume {in_shell(self.path)} (RunDirectory(path, resume=True) in Python) or choose another "
+                "name."
             )
         others = sorted(file.name for file in self.path.iterdir() if file.name != _LOCK)
         require(
@@ -413,6 +442,11 @@ class RunDirectory:
         return packed
 
     def _require_lock(self) -> None:
+        if not self.path.is_dir():
+            raise StorageError(
+                f"'{self.path}' must stay while a run writes, got it removed, and what was saved there with it; "
+                "restore it from a copy and resume it, or start again."
+            )
         if not self._lock.is_held():
             raise StorageError(
                 f"'{self.path / _LOCK}' must stay as it is while a run writes, got it removed or replaced, so that "
@@ -459,38 +493,6 @@ def _require_unchanged(noted_options: str, options: dict[str, Any], file: Path) 
         f"'{file}' must hold the options the run was begun with, got {', '.join(changed[:3])}; undo the change, or "
         "remove the file: the checkpoint knows the options too.",
     )
-
-
-def plan_text(marks: np.ndarray) -> str:
-    """The epochs at which is recorded, with a checksum."""
-    epochs = marks.tolist()
-    return json.dumps({"epochs": epochs, "crc32": _checksum(epochs)})
-
-
-def read_plan(file: Path) -> np.ndarray:
-    """What `plan_text` wrote, or the list of epochs of runs of before.
-
-    One that is missing or, with a warning, damaged counts for nothing.
-    """
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        epochs = found["epochs"] if isinstance(found, dict) else found
-        plan = np.array(epochs, np.int64)
-        is_growing = plan.ndim == 1 and bool((np.diff(plan, prepend=0) > 0).all() and (plan <= MAX_EPOCHS).all())
-        is_whole = not isinstance(found, dict) or found["crc32"] == _checksum(epochs)
-        if is_growing and is_whole:
-            return plan
-        reason = "its checksum does not match" if is_growing else f"it must list growing epochs up to {MAX_EPOCHS}"
-    except FileNotFoundError:
-        return np.zeros(0, np.int64)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        reason = str(error)
-    warnings.warn(f"the plan '{file}' is damaged ({reason}); going by the checkpoint alone.", stacklevel=2)
-    return np.zeros(0, np.int64)
-
-
-def _checksum(epochs: Any) -> int:
-    return zlib.crc32(json.dumps(epochs).encode())
 
 
 def _shown(value: Any) -> str:

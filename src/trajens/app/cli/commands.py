@@ -26,7 +26,7 @@ COMMANDS = {
     ),
     "predict": (
         "predict:predict",
-        "Labels and probabilities of an ensemble, or mean and spread of a regression, one line per input, as CSV.",
+        "Answers of an ensemble, one line per input, as CSV.",
     ),
     "export": (
         "predict:export",

@@ -17,13 +17,12 @@ import hashlib
 import os
 import platform
 import re
-import stat
 from pathlib import Path
 
 import jax
 
 from trajens.errors import InputError, first_line
-from trajens.files import CACHE_VARIABLE, cache_folder
+from trajens.files import CACHE_VARIABLE, cache_folder, unfit_for_programs
 
 
 def num_cores() -> int:
@@ -78,7 +77,7 @@ def keep_compiled() -> str:
         if (kept := cache_folder()) is None:
             return f"off, by {CACHE_VARIABLE}" if CACHE_VARIABLE in os.environ else "off: there is no home folder"
         folder = kept / "xla" / _kind_of_cpu()
-        if trouble := _unfit(folder):
+        if trouble := unfit_for_programs(folder):
             return f"off: {folder} {trouble}; name another folder in {CACHE_VARIABLE}"
         _shrink(folder)
         told = str(folder)
@@ -101,22 +100,6 @@ def is_forgiven(warning: str) -> bool:
             for entry in Path(folder).glob(f"{found[1]}-*-cache"):
                 entry.unlink(missing_ok=True)
     return found is not None
-
-
-def _unfit(folder: Path) -> str:
-    """Why programs cannot be kept in a folder, which is made if need be; nothing where they can."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.stat()
-    except OSError as error:
-        return f"cannot be made ({error.strerror})"
-    if not os.access(folder, os.W_OK | os.X_OK):
-        return "cannot be written"
-    # What stands there is run: nobody else may put anything into it.
-    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
-        return "can be written by others"
-    return ""
 
 
 def _shrink(folder: Path) -> None:

@@ -14,10 +14,10 @@ from rich.table import Table
 
 from trajens.app.cli.environment import use_all_cores
 from trajens.app.cli.streams import finite
-from trajens.app.evaluation import WORDS, acting, inputs, is_on_episodes, labelled, trained, tried
+from trajens.app.evaluation import WORDS, acting, inputs, is_on_episodes, labelled, noise_of, trained, tried
 from trajens.app.kinds import as_number, whole
-from trajens.ensemble import Ensemble, Scores, calibrated_scores, outside_scores
-from trajens.ensemble.uncertainty import told
+from trajens.ensemble import Ensemble, Scores, calibrated_scores, ood_scores
+from trajens.ensemble.uncertainty import detection_scores
 from trajens.errors import require
 from trajens.rl.evaluation import EPISODES
 from trajens.run.stored import StoredRun
@@ -170,22 +170,22 @@ def evaluate(
     )
     files = data or []
     require(len(files) <= 2, f"data must be given once, or twice for data from outside, got {len(files)}; leave some.")
-    ensemble, given, name = _joined(sources, files[0] if files else None, chain)
+    ensemble, given, name, known = _joined(sources, files[0] if files else None, chain)
     outside = inputs(ensemble, files[1]) if len(files) == 2 else None
-    message = f"noise must be a number >= 0, got {noise!r}; leave it out for none."
-    level = None if noise is None else as_number(noise, message)
+    message = f"noise must be a number >= 0, got {noise!r}; leave it out for that of the held-out examples."
+    level = known if noise is None else as_number(noise, message)
     found = ensemble.scored(given.x, given.y, level, progress=True)
     scores: dict[str, Any] = {**found.result(), "data": name, "examples": len(given.y)}
     groups = list(_groups(scores, ensemble.is_classifier))
     if isinstance(found, Scores) and len(given.y) > 1:
-        scores["calibrated"] = calibrated_scores(found.said, found.y)
+        scores["calibrated"] = calibrated_scores(found.predictions, found.y)
         groups.append((_halved(scores["calibrated"]), _worded(_CALIBRATED, scores["calibrated"], ".4f")))
     if outside is not None:
         if isinstance(found, Scores):
-            scores["outside"] = outside_scores(found.said, ensemble.said(outside, progress=True))
+            scores["outside"] = ood_scores(found.predictions, ensemble.summarise_predictions(outside, progress=True))
         else:
             spread = found.spread, ensemble.predict(outside, return_std=True, progress=True)[1]
-            scores["outside"] = {"spread": told(*spread)}
+            scores["outside"] = {"spread": detection_scores(*spread)}
         groups.append((f"telling {len(outside):,} inputs of {files[1].name} from these", _told(scores["outside"])))
     if as_json:
         print_json(scores)
@@ -226,19 +226,19 @@ def picture(
         draw_returns(file, stored, acting(stored, chain), chain)
         typer.echo(f"wrote {file}")
         return
-    ensemble, given, name, _ = tried(stored, data, chain)
+    ensemble, given, name, *_ = tried(stored, data, chain)
     file = directory / "picture.png" if out is None else out
     draw(file, stored, ensemble, given, name, chain)
     typer.echo(f"wrote {file}")
 
 
-def _joined(sources: list[Path], data: Path | None, chain: str) -> tuple[Ensemble, Any, str]:
-    """One ensemble of all sources, data with labels and what they are called."""
+def _joined(sources: list[Path], data: Path | None, chain: str) -> tuple[Ensemble, Any, str, float | None]:
+    """One ensemble of all sources, data with labels, what they are called, and the noise of labels if it is known."""
     if data is None:
-        first, given, name, _ = tried(sources[0], None, chain)
-        return Ensemble.join([first, *(trained(source, chain) for source in sources[1:])]), given, name
+        first, given, name, _, noise = tried(sources[0], None, chain)
+        return Ensemble.join([first, *(trained(source, chain) for source in sources[1:])]), given, name, noise
     ensemble = Ensemble.join(trained(source, chain) for source in sources)
-    return ensemble, labelled(ensemble, data), data.name
+    return ensemble, labelled(ensemble, data), data.name, noise_of(sources[0], ensemble)
 
 
 def _groups(scores: dict[str, Any], is_classifier: bool) -> Iterator[tuple[str, Rows]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from trajens.app.cli.evaluate import CHAIN, SOURCES
 from trajens.app.evaluation import inputs, trained
 from trajens.datasets import Label, tables
 from trajens.datasets.arrays import images_in
-from trajens.datasets.reading import is_table
+from trajens.datasets.reading import harmless, is_table
 from trajens.ensemble import Ensemble, vote
 from trajens.errors import require
 from trajens.files import storage_errors, write_with_folder
@@ -40,9 +41,13 @@ def predict(
     chain: CHAIN = "0",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Labels and probabilities of an ensemble, or mean and spread of a regression, one line per input, as CSV.
+    """Answers of an ensemble, one line per input, as CSV.
 
-    The columns of a table are written again, with the answers beside them.
+    The columns of a table are written again, and beside them, for classes: ``predicted_class``, the one of the largest
+    mean probability, and ``class_probability``, that mean; ``vote``, the class that most models choose, and
+    ``vote_agreement``, the share of them that do; ``probability_NAME`` of every class. For numbers: ``predicted_mean``
+    of the models and ``std_of_models``, how far they differ, in the units of the training data. A name that the file
+    has already gets _2 behind it; a class that a spreadsheet would take for a formula is written with ' before it.
     """
     with storage_errors(out):
         is_new = not out.exists()
@@ -82,30 +87,35 @@ def _given(file: Path, size: int) -> Iterator[list[Any]]:
 
 def _beside(given: Iterator[list[Any]], names: list[str], answers: Iterator[list[Any]]) -> Iterator[list[Any]]:
     before = next(given)
-    yield [*before, *(f"predicted_{name}" if name in before else name for name in names)]
+    for name in names:
+        tries = (name if i == 1 else f"{name}_{i}" for i in itertools.count(1))
+        before = [*before, next(one for one in tries if one not in before)]
+    yield before
     yield from ([*row, *answer] for row, answer in zip(given, answers, strict=True))
 
 
 def _classified(ensemble: Ensemble, x: np.ndarray, label: Label) -> tuple[list[str], Iterator[list[Any]]]:
-    """Vote, share of the models that agree with it, class of the largest mean probability, and these."""
-    outputs = ensemble.model.outputs
-    classes: list[Any] = [*(label.classes or ()), *range(len(label.classes or ()), outputs)]
+    """Class of the largest mean probability, this, the vote, the share that agrees, and probabilities of all."""
+    known = [harmless(name) if isinstance(name, str) else name for name in label.classes or ()]
+    classes: list[Any] = [*known, *range(len(known), ensemble.model.outputs)]
 
     def answers() -> Iterator[list[Any]]:
         for _, probabilities in ensemble.parts(x, progress=True):
             mean, votes = probabilities.mean(0), vote(probabilities)
             agreement = (probabilities.argmax(-1) == votes).mean(0)
             for row, chosen, share in zip(mean, votes, agreement, strict=True):
-                numbers = (f"{p:.6g}" for p in row)
-                yield [classes[chosen], f"{share:.4g}", classes[row.argmax()], *numbers]
+                numbers = [f"{p:.6g}" for p in row]
+                best = int(row.argmax())
+                yield [classes[best], numbers[best], classes[chosen], f"{share:.4g}", *numbers]
 
-    return ["vote", "agreement", "mean", *(f"p_{c}" if isinstance(c, str) else f"p{c}" for c in classes)], answers()
+    each = (f"probability_{name}" for name in [*(label.classes or ()), *classes[len(known) :]])
+    return ["predicted_class", "class_probability", "vote", "vote_agreement", *each], answers()
 
 
 def _fitted(ensemble: Ensemble, x: np.ndarray) -> tuple[list[str], Iterator[list[Any]]]:
     """Mean and spread of the models, in the units of the training data."""
     mean, spread = ensemble.predict(x, return_std=True, progress=True)
-    return ["mean", "spread"], ([f"{m:.9g}", f"{s:.6g}"] for m, s in zip(mean, spread, strict=True))
+    return ["predicted_mean", "std_of_models"], ([f"{m:.9g}", f"{s:.6g}"] for m, s in zip(mean, spread, strict=True))
 
 
 def export(

@@ -12,7 +12,7 @@ from trajens.app.cli.environment import use_all_cores
 from trajens.app.cli.evaluate import CHAIN, DATA
 from trajens.app.cli.streams import say
 from trajens.app.kinds import as_number
-from trajens.app.report import NAME, Seen, page, seen, sweep_page, sweep_seen
+from trajens.app.report import NAME, RunView, load_sweep_view, load_view, page, sweep_page
 from trajens.app.sweeps.directory import SweepDirectory, TaskState
 from trajens.app.sweeps.lease import holder
 from trajens.app.sweeps.results import RunRow
@@ -65,7 +65,7 @@ def report(
     elif watch:
         _watch(directories, file, data, chain, pause)
     else:
-        _write(file, [seen(directory, data, chain) for directory in directories])
+        _write(file, [load_view(directory, data, chain) for directory in directories])
     typer.echo(f"wrote {file}")
 
 
@@ -88,7 +88,7 @@ def _write_sweep(directory: Path, file: Path, pause: float | None) -> None:
     before: object = None
     while True:
         is_driven = holder(SweepDirectory(directory).lease) is not None
-        found = sweep_seen(directory, known)
+        found = load_sweep_view(directory, known)
         states = {outcome.state for outcome in found.outcomes.values()}
         # One that failed is tried again by the next driver only.
         is_over = pause is None or states <= (
@@ -96,15 +96,20 @@ def _write_sweep(directory: Path, file: Path, pause: float | None) -> None:
         )
         now = [(look.run, look.outcome, look.summary.get("epochs")) for look in found.looks]
         if is_over or now != before:
-            write_with_folder(file, sweep_page(found, file.parent, None if is_over else pause).encode())
+            write_with_folder(file, _bytes(sweep_page(found, file.parent, None if is_over else pause)))
             before = now
         if is_over or pause is None:
             return
         time.sleep(pause)
 
 
-def _write(file: Path, several: list[Seen], renewed_every: float | None = None) -> None:
-    write_with_folder(file, page(several, renewed_every).encode())
+def _bytes(text: str) -> bytes:
+    # The name of a directory need not be UTF-8.
+    return text.encode(errors="backslashreplace")
+
+
+def _write(file: Path, several: list[RunView], renewed_every: float | None = None) -> None:
+    write_with_folder(file, _bytes(page(several, renewed_every)))
 
 
 def _watch(directories: list[Path], file: Path, data: Path | None, chain: str, pause: float) -> None:
@@ -123,7 +128,7 @@ def _watch(directories: list[Path], file: Path, data: Path | None, chain: str, p
         else:
             now = [_epoch(directory) for directory in directories]
             if now != before:
-                several = [seen(directory, data, chain) for directory in directories]
+                several = [load_view(directory, data, chain) for directory in directories]
                 before = [one.facts.epochs for one in several]
                 is_over = all(one.facts.is_complete for one in several)
                 _write(file, several, None if is_over else pause)

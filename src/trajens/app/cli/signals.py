@@ -6,16 +6,14 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 import threading
 from types import FrameType
 from typing import Any
 
-from trajens.errors import INTERRUPTED
+from trajens.loading import end_at_once
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
 _SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))  # Windows has the first two
-_SHOW_CURSOR = b"\x1b[?25h"
 
 
 class StopOnSignal:
@@ -55,10 +53,7 @@ class StopOnSignal:
                 continue
             interrupts += received[0] == signal.SIGINT
             if interrupts > 1:
-                if sys.stderr.isatty():
-                    os.write(2, _SHOW_CURSOR)
-                os.write(2, b"\ntrajens: stopped at once; what was saved before is intact.\n")
-                os._exit(INTERRUPTED)
+                end_at_once("stopped at once; what was saved before is intact.")
             is_first = not self._is_asked.is_set()
             self._is_asked.set()
             if is_first:

@@ -54,7 +54,8 @@ def _guarded(stream: Any, is_needed: bool) -> Any:
     return io.TextIOWrapper(
         output if buffer is raw else io.BufferedWriter(output),  # type: ignore[arg-type]
         stream.encoding,
-        stream.errors,
+        # The name of a file need not be UTF-8, and a terminal need not know every letter.
+        "backslashreplace" if stream.errors == "strict" else stream.errors,
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )

@@ -27,7 +27,7 @@ from trajens.app.sweeps.directory import ORDER, Outcome, SweepDirectory, TaskSta
 from trajens.app.sweeps.engines import ENGINES
 from trajens.app.sweeps.results import outcomes_of, parquet_of, reached, rows_of, table_of
 from trajens.errors import SOME_FAILED, STOPPED, require
-from trajens.files import write_atomically
+from trajens.files import in_shell, write_atomically
 
 _ROWS, _SECONDS, _LINE_SECONDS = 16, 1.0, 10.0
 _READ = 32
@@ -243,7 +243,7 @@ def run(
     """
     leave_gpus()
     EngineOptions(engine, workers, per_gpu, scheduler, minutes, slurm).swept(plan, out)
-    typer.echo(f"written to {out}; next: trajens report {out}, or trajens sweep gather {out}")
+    typer.echo(f"written to {out}; next: trajens report {in_shell(out)}, or trajens sweep gather {in_shell(out)}")
 
 
 @sweeps.command()

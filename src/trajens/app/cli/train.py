@@ -29,11 +29,12 @@ from trajens.app.cli.signals import StopOnSignal
 from trajens.app.cli.streams import finite, say
 from trajens.app.config import EVEN, OPTIONS, RENAMED, Option
 from trajens.app.experiment import Experiment
-from trajens.app.kinds import grouped, switch, tilts, whole
+from trajens.app.kinds import grouped, names, switch, tilts, whole
 from trajens.app.resolve import resolve
 from trajens.app.sources import EpisodesData
 from trajens.columns import COLUMNS, Average, Column, When
 from trajens.errors import INTERRUPTED, STOPPED, Stopped, integer
+from trajens.files import in_shell
 from trajens.rl.problem import episodes_of
 from trajens.run.advice import RunFacts, advice, audited_error
 from trajens.run.run import Run
@@ -62,6 +63,9 @@ def _flag(name: str, option: Option) -> inspect.Parameter:
     more: dict[str, Any] = {"rich_help_panel": option.group, "help": option.help, "show_default": option.shown or False}
     if option.kind is switch:
         return _parameter(name, Annotated[Optional[bool], typer.Option(f"{flag}/--no-{flag[2:]}", **more)])  # noqa: UP045
+    if option.kind is names:
+        given = typer.Option(flag, metavar=option.metavar, callback=lambda values: values or None, **more)
+        return _parameter(name, Annotated[Optional[list[str]], given])  # noqa: UP045
     return _parameter(name, Annotated[Optional[str], typer.Option(flag, metavar=option.metavar, **more)])  # noqa: UP045
 
 
@@ -226,6 +230,8 @@ def train(
     usual = {"problem": "mnist"} if print_config else {}
     chosen = resolve(usual, {} if config is None else read_toml(config), {"problem": problem, **options})
     if print_config:
+        # What train refuses is refused here, and not written down.
+        Experiment(chosen).check()
         typer.echo(chosen.to_toml(), nl=False)
         return
     use_all_cores()
@@ -272,12 +278,12 @@ def _train(experiment: Experiment, out: str | Path | None, is_resumed: bool, epo
             Console().print(advice(run, out), highlight=False, soft_wrap=True, markup=False)
         if out is not None:
             is_classifier = experiment.config.model is not None and experiment.model.outputs > 1
-            following = f"; next: trajens evaluate {out}" if is_classifier else ""
+            following = f"; next: trajens evaluate {in_shell(out)}" if is_classifier else ""
             Console().print(f"written to {out}{following}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _leave_unfinished(what: str, out: str | Path | None) -> NoReturn:
-    saved = "nothing was saved without --out" if out is None else f"go on with: trajens resume {out}"
+    saved = "nothing was saved without --out" if out is None else f"go on with: trajens resume {in_shell(out)}"
     # The terminal may be gone.
     with contextlib.suppress(OSError):
         typer.echo(f"trajens: {what}; {saved}", err=True)

@@ -2,7 +2,7 @@
 
 from trajens.app.report.html import NAME
 from trajens.app.report.page import page
-from trajens.app.report.run_view import Seen, seen
-from trajens.app.report.sweep_page import SweepSeen, sweep_page, sweep_seen
+from trajens.app.report.run_view import RunView, load_view
+from trajens.app.report.sweep_page import SweepView, load_sweep_view, sweep_page
 
-__all__ = ["NAME", "Seen", "SweepSeen", "page", "seen", "sweep_page", "sweep_seen"]
+__all__ = ["NAME", "RunView", "SweepView", "load_sweep_view", "load_view", "page", "sweep_page"]

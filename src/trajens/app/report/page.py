@@ -11,7 +11,7 @@ from trajens.app.report import history, numerals, quality, returns
 from trajens.app.report.chart import Series
 from trajens.app.report.html import Markup, document, joined, left_out, panel, section, table, tag, tile
 from trajens.app.report.quality import doubts
-from trajens.app.report.run_view import Seen
+from trajens.app.report.run_view import RunView
 from trajens.app.report.words import headline, listed, loss_unit, mark, scores_of, sentence, settings, verdicts
 from trajens.columns import BY_NAME, COLUMNS
 from trajens.records import chains_by_s
@@ -22,9 +22,9 @@ _ALWAYS = ("tilt, s", "epochs", "time")
 """Settings that are shown even where they are all the same."""
 
 
-def comparison(several: Sequence[Seen]) -> Markup:
+def comparison(several: Sequence[RunView]) -> Markup:
     """All sections of a page on several runs."""
-    names = [seen.name for seen in several]
+    names = [view.name for view in several]
     return joined(
         [
             section("verdict", "Verdict", _verdicts(several, names)),
@@ -35,8 +35,8 @@ def comparison(several: Sequence[Seen]) -> Markup:
     )
 
 
-def _verdicts(several: Sequence[Seen], names: list[str]) -> Markup:
-    of_each = [{finding.name: finding for finding in seen.findings} for seen in several]
+def _verdicts(several: Sequence[RunView], names: list[str]) -> Markup:
+    of_each = [{finding.name: finding for finding in view.findings} for view in several]
     rows = []
     for name in dict.fromkeys(name for found in of_each for name in found):
         cells = [
@@ -47,25 +47,27 @@ def _verdicts(several: Sequence[Seen], names: list[str]) -> Markup:
     return table(rows, ["", *names], "Verdicts of all runs")
 
 
-def _scores(several: Sequence[Seen], names: list[str]) -> Markup:
+def _scores(several: Sequence[RunView], names: list[str]) -> Markup:
     def of_records(words: str, told: Callable[[dict[str, Any]], str]) -> tuple[str, ...]:
-        return (words, *("not yet" if seen.summary is None else told(seen.summary) for seen in several))
+        return (words, *("not yet" if view.summary is None else told(view.summary) for view in several))
 
     rows: list[tuple[Any, ...]] = [
         of_records(BY_NAME["loss"].title, lambda found: numerals.with_error(found["loss"], found["loss_stderr"])),
         of_records(BY_NAME["acceptance"].title, lambda found: numerals.percent(found["acceptance"])),
         of_records(BY_NAME["batch_size"].title, lambda found: numerals.number(found["batch_size"])),
     ]
-    of_each = [{} if seen.trial is None else {s.words: text for s, text in scores_of(seen.trial)} for seen in several]
+    of_each = [
+        {} if view.evaluation is None else {s.words: text for s, text in scores_of(view.evaluation)} for view in several
+    ]
     for words in dict.fromkeys(words for found in of_each for words in found):
         rows.append((words, *(found.get(words, "") for found in of_each)))
-    where = ["not tried" if seen.trial is None else seen.trial.where for seen in several]
+    where = ["not tried" if view.evaluation is None else view.evaluation.where for view in several]
     rows.append(("tried on", *where))
     return table(rows, ["", *names], "Scores of all runs")
 
 
-def _differences(several: Sequence[Seen], names: list[str]) -> Markup:
-    of_each = [settings(seen.stored, seen.facts) for seen in several]
+def _differences(several: Sequence[RunView], names: list[str]) -> Markup:
+    of_each = [settings(view.stored, view.facts) for view in several]
     rows = []
     for name in dict.fromkeys(name for found in of_each for name in found):
         values = [found.get(name, "") for found in of_each]
@@ -74,108 +76,112 @@ def _differences(several: Sequence[Seen], names: list[str]) -> Markup:
     return table(rows, ["", *names], "Settings that differ")
 
 
-def _curves(several: Sequence[Seen]) -> list[Markup]:
-    begun = [seen for seen in several if seen.facts.records]
+def _curves(several: Sequence[RunView]) -> list[Markup]:
+    begun = [view for view in several if view.facts.records]
     if not begun:
         return [left_out(BY_NAME["loss"].anchor, BY_NAME["loss"].heading, "None of the runs has a record yet.")]
     found = []
     for column in history.results_first(column for column in COLUMNS if column.compare):
-        series = [_mean(seen, column.name, k) for k, seen in enumerate(begun) if column.name in seen.facts.records]
+        series = [_mean(view, column.name, k) for k, view in enumerate(begun) if column.name in view.facts.records]
         if series:
             chart = history.over_epochs(None, column, series)
             found.append(panel(column.anchor, column.heading, chart, column.compare))
     for is_classes in (True, False):
-        alike = [(s.name, s.trial) for s in several if s.trial is not None and (s.trial.said is not None) is is_classes]
+        alike = [
+            (s.name, s.evaluation)
+            for s in several
+            if s.evaluation is not None and (s.evaluation.predictions is not None) is is_classes
+        ]
         if alike:
             found.append(quality.by_members(alike, is_compared=True))
     return found
 
 
-def _mean(seen: Seen, name: str, look: int) -> Series:
-    records = seen.facts.records
+def _mean(view: RunView, name: str, look: int) -> Series:
+    records = view.facts.records
     values = records[name].astype(float)
-    return Series(seen.name, records["epoch"][0].astype(float), np.asarray(values.mean(0)), look=look)
+    return Series(view.name, records["epoch"][0].astype(float), np.asarray(values.mean(0)), look=look)
 
 
-def page(several: Sequence[Seen], renewed_every: float | None = None) -> str:
+def page(several: Sequence[RunView], renewed_every: float | None = None) -> str:
     """One page about a run, or about several side by side; nothing in it is loaded from elsewhere.
 
     Parameters
     ----------
-    several : sequence of Seen
+    several : sequence of RunView
     renewed_every : float, optional
         Seconds after which the page loads itself again; for one that is renewed while a run goes on.
     """
     is_one = len(several) == 1
     title = several[0].name if is_one else f"{len(several)} runs compared"
     body = _sections(several[0]) if is_one else comparison(several)
-    lead = headline(several[0].findings) if is_one else ", ".join(seen.name for seen in several)
+    lead = headline(several[0].findings) if is_one else ", ".join(view.name for view in several)
     return document(title, lead, body, "the directory of the run alone", renewed_every)
 
 
-def _sections(seen: Seen) -> Markup:
+def _sections(view: RunView) -> Markup:
     """All of a page on one run."""
-    examples, found = seen.stored.identity.get("examples"), seen.returned
-    course = history.panels(seen.facts, examples, loss_unit(seen.stored))
+    examples, found = view.stored.identity.get("examples"), view.returned
+    course = history.panels(view.facts, examples, loss_unit(view.stored))
     if found is not None:
-        course = [*returns.panels(found, seen.facts.records), *course]
-    course = [*history.learning_panels(seen.facts, loss_unit(seen.stored)), *course]
+        course = [*returns.panels(found, view.facts.records), *course]
+    course = [*history.learning_panels(view.facts, loss_unit(view.stored)), *course]
     parts = [
-        section("verdict", "Verdict", verdicts(seen.findings)),
-        section("scores", "At a glance", *_glance(seen)),
-        section("run", "What was run", listed(seen.stored, seen.facts)),
+        section("verdict", "Verdict", verdicts(view.findings)),
+        section("scores", "At a glance", *_glance(view)),
+        section("run", "What was run", listed(view.stored, view.facts)),
         section("course", "How it went", tag("div", *course, class_="panels")),
     ]
     if found is not None:
         where = f"{found.models} models of one ensemble, in {returns.EPISODES} fresh episodes, the same for all."
         parts.append(section("quality", "What came out", tag("p", where, class_="where"), returns.tried(found)))
-    elif seen.trial is not None:
-        panels = [*quality.panels(seen.trial), *doubts(seen.trial)]
-        parts.append(section("quality", "What came out", _tried(seen), tag("div", *panels, class_="panels")))
+    elif view.evaluation is not None:
+        panels = [*quality.panels(view.evaluation), *doubts(view.evaluation)]
+        parts.append(section("quality", "What came out", _tried(view), tag("div", *panels, class_="panels")))
     else:
-        parts.append(section("quality", "What came out", tag("p", seen.why, class_="why")))
+        parts.append(section("quality", "What came out", tag("p", view.why, class_="why")))
     return joined(parts)
 
 
-def _tried(seen: Seen) -> Markup:
+def _tried(view: RunView) -> Markup:
     """On what the ensemble was tried."""
-    assert seen.trial is not None
-    models = "1 model" if seen.trial.models == 1 else f"{seen.trial.models:,} models"
-    words = f"{models}, tried on {seen.trial.where}."
-    if not seen.trial.is_fresh:
+    assert view.evaluation is not None
+    models = "1 model" if view.evaluation.models == 1 else f"{view.evaluation.models:,} models"
+    words = f"{models}, tried on {view.evaluation.where}."
+    if not view.evaluation.is_fresh:
         words += " They were trained on these: on others they will be worse. Use --data FILE for data kept aside."
-    return tag("p", words, class_="where" if seen.trial.is_fresh else "where trained")
+    return tag("p", words, class_="where" if view.evaluation.is_fresh else "where trained")
 
 
-def _glance(seen: Seen) -> list[Markup]:
+def _glance(view: RunView) -> list[Markup]:
     """The numbers that one asks for first."""
     tiles = []
-    if seen.returned is not None:
-        tiles = returns.tiles(seen.returned)
-    if seen.trial is not None:
-        tiles = [tile(score.words, text, score.meaning) for score, text in scores_of(seen.trial)]
-    if seen.summary is not None:
-        found = seen.summary
-        tiles += _losses(seen)
-        if not seen.facts.is_exact:
+    if view.returned is not None:
+        tiles = returns.tiles(view.returned)
+    if view.evaluation is not None:
+        tiles = [tile(score.words, text, score.meaning) for score, text in scores_of(view.evaluation)]
+    if view.summary is not None:
+        found = view.summary
+        tiles += _losses(view)
+        if not view.facts.is_exact:
             text = audited_error(found).replace("% +- ", " ±\u00a0").replace("%", "\u00a0%")
             tiles.append(tile(BY_NAME["tilt_error"].title, text, "the run samples s (1 + error)"))
     if not tiles:
         return [tag("p", "There is nothing to say before a record after burn-in.", class_="why")]
-    where = Markup("") if seen.trial is None else _tried(seen)
+    where = Markup("") if view.evaluation is None else _tried(view)
     return [where, tag("div", *tiles, class_="tiles")]
 
 
-def _losses(seen: Seen) -> list[Markup]:
+def _losses(view: RunView) -> list[Markup]:
     """The loss, of chains of one s each, where these are few."""
-    facts = seen.facts
+    facts = view.facts
     s, title = facts.records["s"][:, -1], BY_NAME["loss"].title
     several = [(f", s = {value:g}", chains) for value, chains in chains_by_s(s, history.DIGITS)]
     if not 1 < len(several) <= history.LINES:
         several = [("", np.arange(len(s)))]
     tiles = []
     for words, chains in several:
-        found = summary_of(facts.records, facts.burn_in, facts.epochs, seen.stored.seconds, chains)
+        found = summary_of(facts.records, facts.burn_in, facts.epochs, view.stored.seconds, chains)
         text = numerals.with_error(found["loss"], found["loss_stderr"])
         error = "mean after burn-in, standard error over chains" if len(chains) > 1 else "mean after burn-in"
         tiles.append(tile(f"{title}{words}", text, error))

@@ -8,10 +8,10 @@ from trajens.app.report import numerals
 from trajens.app.report.chart import Chart, Series
 from trajens.app.report.heat_map import SIDE, HeatMap, data_address, is_picture, picture
 from trajens.app.report.html import Markup, left_out, panel, tag
-from trajens.app.report.run_view import Trial
+from trajens.app.report.run_view import Evaluation
 from trajens.app.report.scales import POINTS, some
 from trajens.datasets import Reading
-from trajens.ensemble.uncertainty import Said, reliability
+from trajens.ensemble.uncertainty import Predictions, reliability
 
 
 def matrix(values: np.ndarray, names: np.ndarray, title: str, words: str) -> Markup:
@@ -43,21 +43,25 @@ def matrix(values: np.ndarray, names: np.ndarray, title: str, words: str) -> Mar
 _BINS = 10
 
 
-def panels(trial: Trial) -> list[Markup]:
+def panels(evaluation: Evaluation) -> list[Markup]:
     """All that can be drawn of it."""
-    own = _of_classes(trial, trial.said) if trial.said is not None else _of_numbers(trial)
-    return [by_members([(trial.name, trial)]), *own, *_of_members(trial)]
+    own = (
+        _of_classes(evaluation, evaluation.predictions)
+        if evaluation.predictions is not None
+        else _of_numbers(evaluation)
+    )
+    return [by_members([(evaluation.name, evaluation)]), *own, *_of_members(evaluation)]
 
 
-def by_members(several: list[tuple[str, Trial]], is_compared: bool = False) -> Markup:
+def by_members(several: list[tuple[str, Evaluation]], is_compared: bool = False) -> Markup:
     """How good the first 1, 2, .. members are together: of several ensembles, or of one beside what one model is."""
-    is_classes = several[0][1].said is not None
+    is_classes = several[0][1].predictions is not None
     key, name = (
         ("accuracy_by_members", "accuracy of the vote") if is_classes else ("rmse_by_members", "error of the mean")
     )
     title = f"{name[0].upper()}{name[1:]} against members"
     place = "members" if is_classes else "errors"
-    if max(trial.models for _, trial in several) < 2:
+    if max(evaluation.models for _, evaluation in several) < 2:
         return left_out(place, title, "There is a single member.")
     lines: list[tuple[float, str]] = []
     if not is_compared:
@@ -69,10 +73,10 @@ def by_members(several: list[tuple[str, Trial]], is_compared: bool = False) -> M
         "members 1, …, n of the path",
         name if is_classes else f"{name} (units of labels)",
         [
-            Series(label, np.arange(1.0, trial.models + 1), np.array(trial.scores[key]), look=k)
-            for k, (label, trial) in enumerate(several)
+            Series(label, np.arange(1.0, evaluation.models + 1), np.array(evaluation.scores[key]), look=k)
+            for k, (label, evaluation) in enumerate(several)
         ],
-        x_range=(1.0, max(float(trial.models) for _, trial in several)),
+        x_range=(1.0, max(float(evaluation.models) for _, evaluation in several)),
         x_whole=True,
         y_shown=numerals.short_percent if is_classes else numerals.short,
         y_told=numerals.percent if is_classes else numerals.number,
@@ -83,29 +87,29 @@ def by_members(several: list[tuple[str, Trial]], is_compared: bool = False) -> M
     return panel(place, title, chart.svg(), caption)
 
 
-def _of_classes(trial: Trial, said: Said) -> list[Markup]:
-    is_right = said.is_right(trial.y)
+def _of_classes(evaluation: Evaluation, predictions: Predictions) -> list[Markup]:
+    is_right = predictions.is_right(evaluation.y)
     return [
-        _reliability(said, is_right, trial.scores["ece"]),
+        _reliability(predictions, is_right, evaluation.scores["ece"]),
         _histogram(
             "disagreement",
             "Disagreement",
             "share of pairs of models that disagree",
-            said.disagreement,
+            predictions.disagreement,
             is_right,
         ),
         _histogram(
             "information",
             "Mutual information",
             "mutual information (nats)",
-            said.entropies.mutual_information,
+            predictions.entropies.mutual_information,
             is_right,
         ),
     ]
 
 
-def _reliability(said: Said, is_right: np.ndarray, error: float) -> Markup:
-    bins = reliability(said.confidence, is_right)
+def _reliability(predictions: Predictions, is_right: np.ndarray, error: float) -> Markup:
+    bins = reliability(predictions.confidence, is_right)
     half = np.sqrt(bins.accuracy * (1 - bins.accuracy) / np.maximum(bins.weight * len(is_right), 1))
     low, high = np.maximum(bins.accuracy - half, 0), np.minimum(bins.accuracy + half, 1)
     start = max(0.0, np.floor(10 * min(bins.confidence.min(), low.min()) - 0.2) / 10)
@@ -158,9 +162,9 @@ def _histogram(name: str, title: str, x_label: str, values: np.ndarray, is_right
     return panel(name, title, chart.svg(), caption)
 
 
-def _of_numbers(trial: Trial) -> list[Markup]:
-    few = some(len(trial.y), POINTS)
-    y, mean, spread = trial.y[few], trial.mean[few], trial.spread[few]
+def _of_numbers(evaluation: Evaluation) -> list[Markup]:
+    few = some(len(evaluation.y), POINTS)
+    y, mean, spread = evaluation.y[few], evaluation.mean[few], evaluation.spread[few]
     ends = float(min(y.min(), mean.min())), float(max(y.max(), mean.max()))
     room = 0.04 * max(ends[1] - ends[0], 1e-9)
     both = (ends[0] - room, ends[1] + room)
@@ -184,7 +188,7 @@ def _of_numbers(trial: Trial) -> list[Markup]:
         is_diagonal=True,
         is_cloud=True,
     )
-    inside = numerals.percent(trial.scores["coverage_68"])
+    inside = numerals.percent(evaluation.scores["coverage_68"])
     return [
         panel(
             "truth",
@@ -202,15 +206,15 @@ def _of_numbers(trial: Trial) -> list[Markup]:
     ]
 
 
-def _of_members(trial: Trial) -> list[Markup]:
+def _of_members(evaluation: Evaluation) -> list[Markup]:
     """How alike two members are, and how that falls with their distance along the path."""
-    if len(trial.members) < 2:
+    if len(evaluation.members) < 2:
         return [left_out("similarity", "Similarity of members", "There is a single member.")]
-    is_classes = trial.said is not None
+    is_classes = evaluation.predictions is not None
     what = "two members choose the same class" if is_classes else "correlation of the outputs of two members"
     words = "members {a} and {b}: " + ("agree on {v} % of inputs" if is_classes else "correlation {v} %")
-    count = len(trial.members)
-    some = "" if count == trial.models else f" {count} of {trial.models} members, evenly chosen."
+    count = len(evaluation.members)
+    some = "" if count == evaluation.models else f" {count} of {evaluation.models} members, evenly chosen."
     caption = (
         f"{'Share of inputs on which' if is_classes else 'The'} {what}.{some} Look for a bright diagonal that fades: "
     )
@@ -218,10 +222,10 @@ def _of_members(trial: Trial) -> list[Markup]:
     square = panel(
         "similarity",
         "Similarity of members along the path",
-        matrix(trial.similarity, trial.members, f"Matrix: {what}", words),
+        matrix(evaluation.similarity, evaluation.members, f"Matrix: {what}", words),
         caption,
     )
-    apart, alike = _by_distance(trial)
+    apart, alike = _by_distance(evaluation)
     chart = Chart(
         "Similarity against distance",
         "distance along the path (members)",
@@ -242,16 +246,16 @@ def _of_members(trial: Trial) -> list[Markup]:
     return [square, fall]
 
 
-def _by_distance(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
+def _by_distance(evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
     """Distances along a path, and the mean similarity of the members that are about so far apart."""
-    members, places = trial.members, np.arange(len(trial.members))
+    members, places = evaluation.members, np.arange(len(evaluation.members))
     # Members of different chains have no distance along a path.
-    is_pair = (members[:, None] // trial.tau == members // trial.tau) & np.isfinite(trial.similarity)
+    is_pair = (members[:, None] // evaluation.tau == members // evaluation.tau) & np.isfinite(evaluation.similarity)
     apart = np.where(is_pair, np.abs(places[:, None] - places), 0)
     # Of a long path some members are compared, whose distances are whole numbers only about evenly.
     pairs = [apart == steps for steps in np.unique(apart[apart > 0])]
     distances = [np.abs(members[:, None] - members)[pair].mean() for pair in pairs]
-    return np.array(distances), np.array([trial.similarity[pair].mean() for pair in pairs])
+    return np.array(distances), np.array([evaluation.similarity[pair].mean() for pair in pairs])
 
 
 _PICTURES, _ROWS = 16, 12
@@ -259,35 +263,35 @@ _FEATURES, _CLASSES = 8, 3
 """That are shown of an example at most."""
 
 
-def doubts(trial: Trial) -> list[Markup]:
+def doubts(evaluation: Evaluation) -> list[Markup]:
     """One panel of the examples in doubt: of classifiers where models disagree most, of regressors where errors are."""
-    is_image = is_picture(trial.x.shape[1:])
+    is_image = is_picture(evaluation.x.shape[1:])
     most = _PICTURES if is_image else _ROWS
-    if trial.said is not None:
-        said = trial.said
-        order = np.lexsort((-said.entropies.total, -said.disagreement))[:most]
-        cards = [_card(trial, int(i), _answers(trial, int(i))) for i in order]
+    if evaluation.predictions is not None:
+        predictions = evaluation.predictions
+        order = np.lexsort((-predictions.entropies.total, -predictions.disagreement))[:most]
+        cards = [_card(evaluation, int(i), _answers(evaluation, int(i))) for i in order]
         caption = (
             "Where most pairs of models disagree; bars are mean probabilities. Look for inputs you would hesitate "
             "about yourself, and for labels that are wrong."
         )
     else:
-        order = np.argsort(-np.abs(trial.y - trial.mean), kind="stable")[:most]
-        cards = [_card(trial, int(i), _number(trial, int(i))) for i in order]
+        order = np.argsort(-np.abs(evaluation.y - evaluation.mean), kind="stable")[:most]
+        cards = [_card(evaluation, int(i), _number(evaluation, int(i))) for i in order]
         caption = "The largest errors. Look for labels that are wrong, and for a kind of input that is always off."
     body = tag("div", *cards, class_="doubts pictures" if is_image else "doubts")
     return [panel("doubts", "Examples in doubt", body, caption)]
 
 
-def _card(trial: Trial, place: int, answer: Markup) -> Markup:
-    return tag("div", _input(trial, place), answer, class_="doubt")
+def _card(evaluation: Evaluation, place: int, answer: Markup) -> Markup:
+    return tag("div", _input(evaluation, place), answer, class_="doubt")
 
 
-def _answers(trial: Trial, place: int) -> Markup:
+def _answers(evaluation: Evaluation, place: int) -> Markup:
     """The label, the vote and the most probable classes of one input."""
-    assert trial.said is not None
-    said, names = trial.said, trial.classes
-    label, vote, mean = int(trial.y[place]), int(said.vote[place]), said.mean[place]
+    assert evaluation.predictions is not None
+    predictions, names = evaluation.predictions, evaluation.classes
+    label, vote, mean = int(evaluation.y[place]), int(predictions.vote[place]), predictions.mean[place]
     is_right = label == vote
     words = tag("p", "label ", tag("b", names[label]), ", vote ", tag("b", names[vote]), _mark(is_right), class_="said")
     bars = [
@@ -306,9 +310,9 @@ def _mark(is_right: bool) -> Markup:
     return tag("span", " right" if is_right else " wrong", class_="right" if is_right else "wrong")
 
 
-def _number(trial: Trial, place: int) -> Markup:
-    mean, spread = float(trial.mean[place]), float(trial.spread[place])
-    label = float(trial.y[place])
+def _number(evaluation: Evaluation, place: int) -> Markup:
+    mean, spread = float(evaluation.mean[place]), float(evaluation.spread[place])
+    label = float(evaluation.y[place])
     words = tag(
         "p", "label ", tag("b", numerals.number(label)), ", mean ", tag("b", numerals.number(mean)), class_="said"
     )
@@ -316,19 +320,23 @@ def _number(trial: Trial, place: int) -> Markup:
     return tag("div", words, more, class_="answer")
 
 
-def _input(trial: Trial, place: int) -> Markup:
-    value = trial.x[place]
+def _input(evaluation: Evaluation, place: int) -> Markup:
+    value = evaluation.x[place]
     if is_picture(value.shape):
-        return tag("img", src=data_address(picture(value)), alt=f"Input in doubt, label {_label(trial, place)}")
-    rows = features(value, trial.reading)
+        return tag("img", src=data_address(picture(value)), alt=f"Input in doubt, label {_label(evaluation, place)}")
+    rows = features(value, evaluation.reading)
     shown = [tag("li", tag("span", name, class_="feature"), " ", tag("b", text)) for name, text in rows[:_FEATURES]]
     if len(rows) > _FEATURES:
         shown.append(tag("li", f"and {len(rows) - _FEATURES} more"))
     return tag("ul", *shown, class_="features")
 
 
-def _label(trial: Trial, place: int) -> str:
-    return str(trial.classes[int(trial.y[place])]) if trial.said is not None else numerals.number(trial.y[place])
+def _label(evaluation: Evaluation, place: int) -> str:
+    return (
+        str(evaluation.classes[int(evaluation.y[place])])
+        if evaluation.predictions is not None
+        else numerals.number(evaluation.y[place])
+    )
 
 
 def features(value: np.ndarray, reading: Reading | None) -> list[tuple[str, str]]:
@@ -340,7 +348,9 @@ def features(value: np.ndarray, reading: Reading | None) -> list[tuple[str, str]
     for k, feature in enumerate(reading.features):
         name = feature.name or f"x{k}"
         if feature.levels is not None:
-            found.append((name, feature.levels[int(flat[at : at + len(feature.levels)].argmax())]))
+            here = flat[at : at + len(feature.levels)]
+            level = feature.levels[int(here.argmax())] or "missing"
+            found.append((name, level if here.any() else "not in the training data"))
             at += len(feature.levels)
             continue
         is_scaled = reading.is_standardised and feature.std > 0

@@ -14,7 +14,7 @@ from trajens.app.report.returns import Returned, returned
 from trajens.app.report.scales import some
 from trajens.datasets import Reading
 from trajens.ensemble import CHUNK, RegressionScores, Scores, chosen_chains
-from trajens.ensemble.uncertainty import Said
+from trajens.ensemble.uncertainty import Predictions
 from trajens.errors import InputError, require
 from trajens.records import has_summary
 from trajens.run.advice import Finding, RunFacts, findings
@@ -31,7 +31,7 @@ _MEMBERS = 64
 
 
 @dataclass(frozen=True)
-class Trial:
+class Evaluation:
     """What an ensemble says of labelled data.
 
     Attributes
@@ -46,7 +46,7 @@ class Trial:
         In the ensemble, and in the path of one chain.
     scores : dict
         As those of `Ensemble.evaluate`.
-    said : Said or None
+    predictions : Predictions or None
         Of classifiers.
     mean, spread : (n,)
         Of the outputs of regressors.
@@ -66,7 +66,7 @@ class Trial:
     x: np.ndarray
     y: np.ndarray
     scores: dict[str, Any]
-    said: Said | None
+    predictions: Predictions | None
     mean: np.ndarray
     spread: np.ndarray
     members: np.ndarray
@@ -83,15 +83,15 @@ class Trial:
         return f"{count} examples of {self.name}"
 
 
-def trial_of(stored: StoredRun, data: Path | None = None, chain: int | str = 0) -> Trial:
+def evaluate_run(stored: StoredRun, data: Path | None = None, chain: int | str = 0) -> Evaluation:
     """The ensemble of a run on a file, on its test set or on its training data; refused where it has no network."""
-    ensemble, labelled, name, is_fresh = tried(stored, data, chain)
+    ensemble, labelled, name, is_fresh, noise = tried(stored, data, chain)
     size, models = len(labelled.y), len(ensemble.path)
     kept = some(size, min(INPUTS, max(_EVALUATIONS // models, _FEWEST)))
     x, y = np.asarray(labelled.x)[kept], np.asarray(labelled.y)[kept]
     outputs = ensemble.model.outputs
     found: Scores | RegressionScores
-    found = Scores(models, outputs) if ensemble.is_classifier else RegressionScores(models)
+    found = Scores(models, outputs) if ensemble.is_classifier else RegressionScores(models, noise)
     y = found.labels(y, len(x))
     members, chosen = some(models, _MEMBERS), []
     for place, part in ensemble.parts(x, max(1, min(CHUNK, _NUMBERS // (models * outputs)))):
@@ -99,7 +99,7 @@ def trial_of(stored: StoredRun, data: Path | None = None, chain: int | str = 0) 
         chosen.append(part[members].argmax(-1) if ensemble.is_classifier else part[members])
     answers, is_classes = np.concatenate(chosen, axis=1), isinstance(found, Scores)
     names = None if ensemble.reading is None else ensemble.reading.label.classes
-    return Trial(
+    return Evaluation(
         name=name,
         is_fresh=is_fresh,
         size=size,
@@ -108,7 +108,7 @@ def trial_of(stored: StoredRun, data: Path | None = None, chain: int | str = 0) 
         x=x,
         y=y,
         scores=found.result(),
-        said=found.said if isinstance(found, Scores) else None,
+        predictions=found.predictions if isinstance(found, Scores) else None,
         mean=np.zeros(0) if isinstance(found, Scores) else found.mean,
         spread=np.zeros(0) if isinstance(found, Scores) else found.spread,
         members=members,
@@ -135,7 +135,7 @@ _TRIES, _PAUSE = 3, 0.2
 
 
 @dataclass(frozen=True)
-class Seen:
+class RunView:
     """A run at one moment.
 
     Attributes
@@ -147,7 +147,7 @@ class Seen:
     findings : list of Finding
     summary : dict or None
         Averages after burn-in, where there are some.
-    trial : Trial or None
+    evaluation : Evaluation or None
         Its ensemble on labelled data; None where it cannot be tried, and `why`.
     returned : Returned or None
         Its policies in fresh episodes, of a run on episodes.
@@ -158,12 +158,12 @@ class Seen:
     facts: RunFacts
     findings: list[Finding]
     summary: dict[str, Any] | None
-    trial: Trial | None
+    evaluation: Evaluation | None
     why: str
     returned: Returned | None = None
 
 
-def seen(path: Path, data: Path | None = None, chain: int | str = 0) -> Seen:
+def load_view(path: Path, data: Path | None = None, chain: int | str = 0) -> RunView:
     """The run in a directory, which may go on meanwhile.
 
     Parameters
@@ -184,18 +184,18 @@ def seen(path: Path, data: Path | None = None, chain: int | str = 0) -> Seen:
         episodes = returned(stored, chain)
     else:
         try:
-            found = trial_of(stored, data, chain)
+            found = evaluate_run(stored, data, chain)
         except InputError as error:
             if data is not None:
                 raise
             why = f"The ensemble was not tried on data: {error}"
-    return Seen(
+    return RunView(
         name=path.resolve().name,
         stored=stored,
         facts=facts,
         findings=findings(facts, path),
         summary=summary,
-        trial=found,
+        evaluation=found,
         why=why,
         returned=episodes,
     )

@@ -19,6 +19,7 @@ from trajens.app.report.sweep_measures import QUANTITIES, errors_said, is_drawn,
 from trajens.app.report.words import marked
 from trajens.app.sweeps.directory import ORDER, Outcome, SweepDirectory, TaskState, spoken
 from trajens.app.sweeps.results import RunRow, looks_at
+from trajens.files import in_shell
 from trajens.run.advice import ATTENTION, OK, UNKNOWN
 
 _ROWS = 1000
@@ -29,7 +30,7 @@ _MARKS = {TaskState.COMPLETE: OK, TaskState.FAILED: ATTENTION}
 
 
 @dataclass(frozen=True)
-class SweepSeen:
+class SweepView:
     """A sweep at one moment: its directory, and all its runs in the order of the plan."""
 
     path: Path
@@ -41,39 +42,39 @@ class SweepSeen:
         return {look.run: look.outcome for look in self.looks}
 
 
-def sweep_seen(path: Path, known: dict[str, list[RunRow]] | None = None) -> SweepSeen:
+def load_sweep_view(path: Path, known: dict[str, list[RunRow]] | None = None) -> SweepView:
     """The sweep in a directory, which may go on meanwhile; runs that are complete are kept in `known`."""
     directory = SweepDirectory(path)
-    return SweepSeen(directory.path, tuple(looks_at(directory, known)))
+    return SweepView(directory.path, tuple(looks_at(directory, known)))
 
 
-def sweep_page(seen: SweepSeen, folder: Path, renewed_every: float | None = None) -> str:
+def sweep_page(view: SweepView, folder: Path, renewed_every: float | None = None) -> str:
     """One page about a sweep; nothing in it is loaded from elsewhere.
 
     Parameters
     ----------
-    seen : SweepSeen
+    view : SweepView
     folder : Path
         Where the page will be: pages of its runs are linked from there.
     renewed_every : float, optional
         Seconds after which the page loads itself again; for one that is renewed while the sweep goes on.
     """
-    design = Design.of(seen.looks)
+    design = Design.of(view.looks)
     body = joined(
         [
-            section("states", "Where it stands", *_states(seen)),
-            section("varied", "What varies", *_varied(design, seen)),
-            section("results", "What came out", *_results(seen, design)),
-            section("runs", "All runs", *_runs(seen, design, folder)),
+            section("states", "Where it stands", *_states(view)),
+            section("varied", "What varies", *_varied(design, view)),
+            section("results", "What came out", *_results(view, design)),
+            section("runs", "All runs", *_runs(view, design, folder)),
         ]
     )
-    lead = f"{spoken(seen.outcomes)}."
-    return document(seen.path.name, lead, body, "the directory of the sweep alone", renewed_every)
+    lead = f"{spoken(view.outcomes)}."
+    return document(view.path.name, lead, body, "the directory of the sweep alone", renewed_every)
 
 
-def _states(seen: SweepSeen) -> list[Markup]:
+def _states(view: SweepView) -> list[Markup]:
     """How many runs are in every state, and what failed with what sentence."""
-    outcomes = seen.outcomes
+    outcomes = view.outcomes
     counts = Counter(outcome.state for outcome in outcomes.values())
     order = (TaskState.COMPLETE, *(state for state in ORDER if state is not TaskState.COMPLETE))
     tiles = [tile(state, f"{counts[state]:,}", _MEANINGS[state]) for state in order if counts[state]]
@@ -87,7 +88,8 @@ def _states(seen: SweepSeen) -> list[Markup]:
     if sentences:
         found.append(tag("ul", *(_failure(*item) for item in list(sentences.items())[:_SENTENCES]), class_="verdicts"))
         if len(sentences) > _SENTENCES:
-            more = f"and {len(sentences) - _SENTENCES} other sentences; trajens sweep status {seen.path.name} has all"
+            status = f"trajens sweep status {in_shell(view.path.name)}"
+            more = f"and {len(sentences) - _SENTENCES} other sentences; {status} has all"
             found.append(tag("p", more, class_="why"))
     return found
 
@@ -109,7 +111,7 @@ def _failure(sentence: str, names: list[str]) -> Markup:
     return tag("li", tag("h3", title), marked(ATTENTION, "failed"), said, which, class_=f"verdict {ATTENTION}")
 
 
-def _varied(design: Design, seen: SweepSeen) -> list[Markup]:
+def _varied(design: Design, view: SweepView) -> list[Markup]:
     """Every option that varies, its values, and what it is to the charts."""
     if not design.varied:
         return [tag("p", "No option varies.", class_="why")]
@@ -134,9 +136,9 @@ def _values(axis: Axis) -> str:
     return f"{', '.join(labels[:half])}, …, {', '.join(labels[-half:])} ({len(labels):,} values)"
 
 
-def _results(seen: SweepSeen, design: Design) -> list[Markup]:
+def _results(view: SweepView, design: Design) -> list[Markup]:
     """The lowest loss, and charts."""
-    drawn = [look for look in seen.looks if is_drawn(look)]
+    drawn = [look for look in view.looks if is_drawn(look)]
     if not drawn:
         return [tag("p", "No run is complete and has a record after burn-in.", class_="why")]
     if not design.axes:
@@ -145,7 +147,7 @@ def _results(seen: SweepSeen, design: Design) -> list[Markup]:
     text = numerals.with_error(best.summary["loss"], best.summary["loss_stderr"])
     where = ", ".join(f"{axis.name} = {shown(value_of(best, axis.name))}" for axis in design.varied)
     lowest = f"The lowest loss of a run is {text}, at {where}. The lowest of many is lower than it would be again."
-    return [tag("p", lowest, class_="where"), tag("div", *charts(seen.looks, design), class_="panels")]
+    return [tag("p", lowest, class_="where"), tag("div", *charts(view.looks, design), class_="panels")]
 
 
 def _alone(drawn: Sequence[RunRow]) -> Markup:
@@ -158,18 +160,18 @@ def _alone(drawn: Sequence[RunRow]) -> Markup:
     return tag("div", *tiles, class_="tiles")
 
 
-def _runs(seen: SweepSeen, design: Design, folder: Path) -> list[Markup]:
+def _runs(view: SweepView, design: Design, folder: Path) -> list[Markup]:
     """A row for every run, and for every s of one with several, by what varies."""
     places = {axis.name: {value: k for k, value in enumerate(axis.values)} for axis in design.varied}
     order = [axis for axis in design.varied if axis.name not in design.tied]
-    looks = sorted(seen.looks, key=lambda look: [places[axis.name][value_of(look, axis.name)] for axis in order])
+    looks = sorted(view.looks, key=lambda look: [places[axis.name][value_of(look, axis.name)] for axis in order])
     quantities = [one for one in QUANTITIES if any(one.key in look.summary for look in looks)]
     has_remarks = any(look.outcome.sentence for look in looks[:_ROWS])
     head = ["run", "state", *(axis.name for axis in design.varied), *(one.title for one in quantities)]
     rows = []
     for look in looks[:_ROWS]:
         row: list[Any] = [
-            _linked(seen, look, folder),
+            _linked(view, look, folder),
             marked(_MARKS.get(look.outcome.state, UNKNOWN), look.outcome.state),
         ]
         row += [shown(value_of(look, axis.name)) for axis in design.varied]
@@ -190,9 +192,9 @@ def _table(rows: list[list[Any]], head: list[str]) -> Markup:
     return tag("div", table(rows, head, "All runs"), class_="many")
 
 
-def _linked(seen: SweepSeen, look: RunRow, folder: Path) -> Markup | str:
+def _linked(view: SweepView, look: RunRow, folder: Path) -> Markup | str:
     """The name of a run, and the way to its page where there is one."""
-    file = SweepDirectory(seen.path).run(look.run) / NAME
+    file = SweepDirectory(view.path).run(look.run) / NAME
     if not file.is_file():
         return look.run
     way = Path(os.path.relpath(file, folder.absolute())).as_posix()

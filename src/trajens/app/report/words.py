@@ -13,7 +13,7 @@ import numpy as np
 from trajens.app.report import numerals
 from trajens.app.report.chart import Shown
 from trajens.app.report.html import Markup, table, tag
-from trajens.app.report.run_view import Trial
+from trajens.app.report.run_view import Evaluation
 from trajens.columns import BY_NAME, COLUMNS
 from trajens.run.advice import ATTENTION, OK, UNKNOWN, Finding, RunFacts
 from trajens.run.identity import write_out
@@ -252,7 +252,10 @@ REGRESSOR = (
 )
 
 
-def scores_of(trial: Trial) -> list[tuple[ScoreLabel, str]]:
+def scores_of(evaluation: Evaluation) -> list[tuple[ScoreLabel, str]]:
     """Every score and how it reads."""
-    found: dict[str, Any] = trial.scores
-    return [(score, score.shown(found[score.key])) for score in (REGRESSOR if trial.said is None else CLASSIFIER)]
+    found: dict[str, Any] = evaluation.scores
+    return [
+        (score, score.shown(found[score.key]))
+        for score in (REGRESSOR if evaluation.predictions is None else CLASSIFIER)
+    ]

@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,11 @@ from trajens.app.sweeps.lease import BEAT, WATCHED, Lease, holder
 from trajens.app.sweeps.plan import Plan
 from trajens.app.sweeps.task import Task
 from trajens.errors import require
-from trajens.files import storage_errors
+from trajens.files import storage_errors, unfit_for_programs
 
 COMPILED = "compiled"
-"""Folder in which processes leave programs for each other, on one machine."""
+"""Folder in which processes leave programs for each other, on one machine; it is the user's alone."""
+_FOLDER = "JAX_COMPILATION_CACHE_DIR"
 _POLL, _LOOK = 0.1, 1.0
 """Seconds between two questions to the engine, and between two looks at who works on what."""
 _REST = 20.0
@@ -237,8 +239,12 @@ def _engine(engine: Any, directory: SweepDirectory, tasks: int, told: dict[str, 
 
 def _shared_programs(directory: SweepDirectory) -> dict[str, str]:
     """Variables by which a program that one process has compiled is found by the next."""
+    folder = directory.path / COMPILED
+    if _FOLDER not in os.environ and (trouble := unfit_for_programs(folder)):
+        warnings.warn(f"'{folder}' {trouble}: programs that are compiled are not shared there.", stacklevel=3)
+        return {}
     ours = {
-        "JAX_COMPILATION_CACHE_DIR": str(directory.path / COMPILED),
+        _FOLDER: str(folder),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }

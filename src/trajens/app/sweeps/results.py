@@ -23,14 +23,16 @@ from trajens.columns import COLUMNS, When
 from trajens.errors import InputError
 from trajens.records import Records, mean_and_error
 from trajens.run.stored import StoredRun
-from trajens.storage.directory import CONFIG, PLAN, read_plan, read_toml
+from trajens.storage.directory import CONFIG, PLAN, read_toml
+from trajens.storage.plan import read_plan
 from trajens.storage.tables import RecordFile
 
+_OF_SWEEPS = (When.ALWAYS, When.AUDITS, When.HELD_OUT)
 NUMBERS = (
-    *(name for column in COLUMNS if column.spec and column.when in (When.ALWAYS, When.AUDITS) for name in column.keys),
+    *(name for column in COLUMNS if column.spec and column.when in _OF_SWEEPS for name in column.keys),
     *("epochs", "burn_in", "seconds"),
 )
-"""What of a summary becomes a column: averages that every run has, and their errors."""
+"""What of a summary becomes a column: averages, and their errors; empty for runs without them."""
 _OPTION = "option_"
 """Before the name of an option that a number has too: the test called acceptance, and the share of what it accepts."""
 

@@ -1,0 +1,369 @@
+"""`train` needs a problem and a budget: it ends, keeps to what it may use, and can be stopped anywhere."""
+
+import json
+from functools import cache
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import trajens as tj
+from tests.command import call
+from tests.small_run import StopAfter, again, assert_same, fresh
+from trajens.records import MAX_EPOCHS
+from trajens.run.advice import report
+from trajens.run.control import BURN_IN
+from trajens.run.start import SHARE_OF_EVOLUTION, _constant, first_state, scale_of
+from trajens.run.train import pairs_per_second, training_setup
+from trajens.sampling import starts
+from trajens.sampling.sampler import Sampler
+
+TAU, CHAINS, BUDGET, RECORDS = 4, 4, 4e5, 20
+DATA = tj.datasets.perceptron(noise=0.3)
+PERCEPTRON = DATA.problem()
+TINY = {"tau": TAU, "chains": CHAINS, "budget": BUDGET, "records": RECORDS, "acceptance": tj.Penalty(pool=True)}
+_rng = np.random.default_rng(3)
+X = _rng.uniform(-1, 1, (200, 3)).astype(np.float32)
+
+
+def mistakes(theta, batch):
+    """0 or 1: no gradient at all."""
+    return jnp.where((batch.y > -1.2) == (batch.x @ theta > 0), 0.0, 1.0)
+
+
+PROBLEMS = {
+    "perceptron": lambda: PERCEPTRON,
+    "mistakes": lambda: tj.Problem(mistakes, DATA, 2),
+    "regression": lambda: tj.models.mlp([3, 4, 1]).problem(X, np.sin(3 * X[:, 0]) + X[:, 1], loss="squared"),
+    "classification": lambda: tj.models.mlp([3, 6, 3]).problem(X, np.argmax(X, axis=1)),
+}
+
+
+@cache
+def trained(name="perceptron", **changes):
+    return tj.train(PROBLEMS[name](), **{**TINY, **changes})
+
+
+def used(run):
+    """Pairs of losses of all chains, the start included."""
+    return float(run.records["data_used"][:, -1].sum())
+
+
+@pytest.mark.parametrize("name", ["perceptron", *(pytest.param(n, marks=pytest.mark.slow) for n in list(PROBLEMS)[1:])])
+def test_a_run_ends_within_its_budget_and_all_of_it_is_finite(name):
+    run = trained(name)
+    assert run.is_complete
+    assert 0.7 * BUDGET < used(run) < 1.3 * BUDGET
+    assert 0 < run.burn_in < run.epochs
+    s = run.records["s"]
+    assert (np.diff(s) >= 0).all()
+    assert (s[:, run.records["epoch"][0] > run.burn_in] == run.s[:, None]).all()
+    assert np.isfinite(run.paths).all()
+    is_known = {"tilt_error", "tilt_stderr"}
+    assert all(np.isfinite(values).all() for column, values in run.records.items() if column not in is_known)
+    found = run.summary()
+    assert np.isfinite([found["loss"], found["loss_stderr"], found["acceptance"]]).all()
+    start = Sampler(run.target, run.settings)
+    assert found["loss"] < float(start.measure(start.init()).loss.mean())
+
+
+def test_the_ensemble_is_near_the_least_squares():
+    run = trained()
+    best = tj.exact.perceptron(DATA.x, DATA.y, 1, 1.0, 1.0).minimum
+    assert run.summary()["loss"] - best < 0.05 * (np.mean(DATA.y**2) / 2 - best)
+
+
+def test_burn_in_is_four_fifths_of_what_follows_the_start():
+    run = trained()
+    epochs, total = run.records["epoch"][0], run.records["data_used"].mean(0)
+    begun = run.run_state.start_pairs
+    assert begun == pytest.approx(SHARE_OF_EVOLUTION * BUDGET / CHAINS, rel=0.05)
+    share = (total[epochs == run.burn_in][0] - begun) / (BUDGET / CHAINS - begun)
+    assert BURN_IN <= share < BURN_IN + 4 / RECORDS
+    assert (epochs > run.burn_in).sum() >= 4
+
+
+def test_the_same_seed_trains_the_same_ensemble():
+    assert_same(trained(), trained.__wrapped__())
+    assert (trained().paths != trained(seed=1).paths).any()
+
+
+def test_s_that_was_asked_for_is_reached_in_burn_in():
+    run = trained(s=90.0, start="random")
+    s = run.records["s"]
+    assert s[0, 0] < 60.0
+    assert (np.diff(s) >= 0).all()
+    assert (s[:, run.records["epoch"][0] > run.burn_in] == 90.0).all()
+    assert (run.s == 90.0).all()
+
+
+def test_chains_may_have_an_s_of_their_own():
+    asked = (20.0, 40.0, 60.0, 80.0)
+    run = tj.train(PERCEPTRON, s=np.array(asked), start="random", **TINY)
+    assert run.s == pytest.approx(asked)
+    assert run.records["s"][:, -1] == pytest.approx(asked)
+    np.testing.assert_allclose(
+        run.records["s"] / run.records["s"][:1], np.array(asked)[:, None] / 20 + 0 * run.records["s"]
+    )
+
+
+def test_burn_in_ends_where_the_loss_that_was_asked_for_is_reached():
+    best = tj.exact.perceptron(DATA.x, DATA.y, 1, 1.0, 1.0).minimum
+    run = trained(loss=best + 0.1, start="random", sigma=0.05)
+    epoch, loss = run.records["epoch"][0], run.records["loss"].mean(0)
+    assert loss[epoch == run.burn_in] <= best + 0.1
+    assert (loss[epoch < run.burn_in] > best + 0.1).all()
+    assert (epoch > run.burn_in).sum() >= 4
+
+
+def test_a_random_start_costs_nothing():
+    assert trained(start="random", s=90.0).run_state.start_pairs == 0.0
+
+
+class Seen(Exception):
+    """Enough was seen."""
+
+
+def first_paths(monkeypatch, start, **changes):
+    """The paths at epoch 0 of a run that is not made."""
+    seen = []
+
+    def stop(*arguments):
+        seen.append(first_state(*arguments))
+        raise Seen
+
+    with monkeypatch.context() as patch:
+        patch.setattr("trajens.run.train.first_state", stop)
+        with pytest.raises(Seen):
+            tj.train(PERCEPTRON, start=start, **{**TINY, **changes})
+    return np.asarray(seen[0].state.path), seen[0]
+
+
+def test_a_model_becomes_a_path_that_stays_there(monkeypatch):
+    model = np.float32([0.3, -0.7])
+    paths, state = first_paths(monkeypatch, model)
+    np.testing.assert_array_equal(paths, np.broadcast_to(model, (CHAINS, TAU, 2)))
+    assert (state.start_pairs, state.epoch, state.control.burn_in) == (0.0, 0, MAX_EPOCHS)
+    assert state.control.tilt > 0
+
+
+def test_paths_are_started_from_as_they_are(monkeypatch):
+    whole = np.random.default_rng(0).standard_normal((CHAINS, TAU, 2)).astype(np.float32)
+    np.testing.assert_array_equal(first_paths(monkeypatch, whole)[0], whole)
+    np.testing.assert_array_equal(first_paths(monkeypatch, whole[0])[0], np.broadcast_to(whole[0], whole.shape))
+
+
+def test_one_model_per_chain_becomes_paths_that_stay_there():
+    models, target = np.float32([[0.1, 0.0], [0.2, 0.0], [0.3, 0.0]]), tj.Target(PERCEPTRON, TAU, 0.1, 1.0)
+    np.testing.assert_array_equal(_constant(models[:, None], target, 3), np.repeat(models[:, None], TAU, axis=1))
+
+
+def test_a_run_starts_where_another_has_ended(monkeypatch, tmp_path):
+    run = tj.train(PERCEPTRON, out=tmp_path / "a", **TINY)
+    for start in (tmp_path / "a", str(tmp_path / "a")):
+        np.testing.assert_array_equal(first_paths(monkeypatch, start)[0], run.paths)
+
+
+# As many chains as models in a path: one shape for two things.
+def test_an_evolved_start_is_one_model_per_chain_and_better_than_the_random_one(monkeypatch):
+    paths, state = first_paths(monkeypatch, "evolution")
+    assert (paths == paths[:, :1]).all()
+    assert len(np.unique(paths[:, 0, 0])) == CHAINS
+    assert 0 < state.start_pairs <= SHARE_OF_EVOLUTION * BUDGET / CHAINS
+    random, _ = first_paths(monkeypatch, "random")
+    losses = [0.5 * ((DATA.y - p[:, 0] @ DATA.x.T) ** 2).mean(1) for p in (paths, random)]
+    assert (losses[0] < losses[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"s": 10.0, "loss": 0.1}, "s and loss must not both be given"),
+        ({"start": "nowhere"}, "start must be evolution, random, an array or the directory of a run, got 'nowhere'"),
+        ({"start": np.zeros(3)}, r"start must be .* an array of shape \(2,\)"),
+        ({"start": None}, "start must be"),
+        ({"budget": 3999.0}, "budget must be a finite number >= 4000"),
+        ({"budget": np.nan}, "budget must be a finite number"),
+        ({"chains": 0}, "chains must be a whole number"),
+        ({"records": 7}, "records must be a whole number at least 8"),
+        ({"s": 0.0}, "s must be numbers > 0"),
+        ({"s": tj.schedule.linear(1.0, 2.0, 10)}, "s must be numbers > 0"),
+        ({"s": [1.0, 2.0]}, "s must be one number or one per chain"),
+        ({"loss": np.inf}, "loss must be a finite number"),
+        ({"scores": "wins"}, "scores"),
+        ({"prior": "wide"}, "prior"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence(changes, sentence):
+    with pytest.raises(tj.InputError, match=sentence):
+        tj.train(PERCEPTRON, **{**TINY, **changes})
+
+
+def test_only_a_problem_can_be_trained():
+    with pytest.raises(tj.InputError, match=r"problem must be a trajens\.Problem, got PerceptronData"):
+        tj.train(DATA)
+
+
+def test_the_size_of_parameters_is_that_of_their_law():
+    assert scale_of(PERCEPTRON) == pytest.approx(2**-0.5)
+    assert scale_of(PERCEPTRON, 0.7) == 0.7
+    around = tj.Problem(tj.datasets.perceptron_loss, DATA, 2, initial=[3.0, 4.0])
+    assert scale_of(around) == pytest.approx(12.5**0.5)
+    assert scale_of(PROBLEMS["regression"]()) == pytest.approx(0.3)
+
+
+class StopAt:
+    """Says stop when it was told of an epoch."""
+
+    def __init__(self, epoch):
+        self.epoch, self.told = epoch, 0
+
+    def show(self, progress):
+        self.told = progress.epoch
+
+    def __call__(self):
+        return self.told >= self.epoch
+
+
+@pytest.mark.parametrize("part", [0.5, 1.1], ids=["in burn-in", "after burn-in"])
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, small_blocks, part):
+    whole, given = trained(start="random"), {**TINY, "start": "random"}
+    at = StopAt(part * whole.burn_in)
+    run = tj.train(PERCEPTRON, out=fresh(tmp_path / "a"), stop=at, progress=at.show, **given)
+    assert not run.is_complete
+    assert (run.epochs < whole.burn_in) == (part < 1)
+    assert run.burn_in == (MAX_EPOCHS if part < 1 else whole.burn_in)
+    run = tj.train(PERCEPTRON, out=again(tmp_path / "a"), **given)
+    assert_same(whole, run)
+    assert run.burn_in == whole.burn_in
+    np.testing.assert_array_equal(run.marks, whole.marks)
+
+
+def test_a_run_stopped_after_every_few_blocks_is_the_run_that_was_not(tmp_path, small_blocks):
+    whole, stops = trained(), 0
+    # The start, in one piece, is asked too.
+    run = tj.train(PERCEPTRON, out=fresh(tmp_path / "a"), stop=StopAfter(6), **TINY)
+    while not run.is_complete:
+        stops += 1
+        run = tj.train(PERCEPTRON, out=again(tmp_path / "a"), stop=StopAfter(6), **TINY)
+    assert stops > 3
+    assert_same(whole, run)
+    np.testing.assert_array_equal(tj.StoredRun(tmp_path / "a").records["s"], whole.records["s"])
+
+
+def test_a_run_stopped_in_its_start_goes_on_bit_for_bit(tmp_path, monkeypatch, small_blocks):
+    monkeypatch.setattr(starts, "_GENERATIONS", 5)
+    whole, file = trained(), tmp_path / "a" / "start.npz"
+    with pytest.raises(tj.Stopped, match="stopped in the start of the run, after 10 of"):
+        tj.train(PERCEPTRON, out=fresh(tmp_path / "a"), stop=StopAfter(1), **TINY)
+    assert file.exists()
+    with pytest.raises(tj.InputError, match="a run must be resumed with what it was begun with"):
+        tj.train(PERCEPTRON, out=again(tmp_path / "a"), **TINY, seed=5)
+    assert_same(whole, tj.train(PERCEPTRON, out=again(tmp_path / "a"), **TINY))
+    assert not file.exists()
+
+
+def test_a_start_that_is_damaged_is_made_again(tmp_path, monkeypatch, small_blocks):
+    monkeypatch.setattr(starts, "_GENERATIONS", 5)
+    with pytest.raises(tj.Stopped):
+        tj.train(PERCEPTRON, out=fresh(tmp_path / "a"), stop=StopAfter(0), **TINY)
+    file = tmp_path / "a" / "start.npz"
+    file.write_bytes(file.read_bytes()[:-50])
+    with pytest.warns(UserWarning, match="is damaged"):
+        run = tj.train(PERCEPTRON, out=again(tmp_path / "a"), **TINY)
+    assert_same(trained(), run)
+
+
+def test_a_run_is_not_resumed_with_another_budget(tmp_path):
+    tj.train(PERCEPTRON, out=tmp_path / "a", **TINY)
+    with pytest.raises(tj.InputError, match="begun with controller Budget"):
+        tj.train(PERCEPTRON, out=again(tmp_path / "a"), **{**TINY, "budget": 2 * BUDGET})
+
+
+def test_a_trained_run_can_be_extended_with_everything_frozen():
+    run = trained()
+    more = run.extend(200)
+    assert more.epochs == run.epochs + 200
+    assert more.burn_in == run.burn_in
+    assert (more.s == run.s).all()
+    size = more.records["move_size"]
+    assert (size[:, more.records["epoch"][0] > run.burn_in] == size[:, -1:]).all()
+    np.testing.assert_array_equal(more.control.copies, run.control.copies)
+    np.testing.assert_array_equal(more.paths, run.extend(70).extend(130).paths)
+
+
+def test_a_run_says_what_it_has_chosen_and_what_to_do_next(capsys):
+    tj.train(PERCEPTRON, **TINY, progress=True)
+    told = capsys.readouterr().out
+    for part in ("start: ", "chosen: s = ", "sigma = ", "moves of size", "examples drawn by their losses", "next: "):
+        assert part in told
+    assert "--" not in told
+    run = tj.train(PERCEPTRON, **TINY, start="random", loss=1e-9, progress=False)
+    assert capsys.readouterr().out == ""
+    assert "the loss of 1e-09 that was asked for was not reached" in report(run)
+    assert "start: " not in report(run)
+
+
+def written(folder):
+    """A table of two columns and two classes."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 2))
+    lines = [f"{a:.3f},{b:.3f},{'yes' if a > b else 'no'}" for a, b in x]
+    (folder / "table.csv").write_text("\n".join(["a,b,label", *lines]) + "\n")
+    return str(folder / "table.csv")
+
+
+SMALL = ["--tau", "2", "--hidden", "3", "--records", "8", "--seed", "1"]
+
+
+def test_the_command_line_trains_by_itself_and_says_what_was_chosen(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("trajens.app.experiment.pairs_per_second", lambda *_: 1000.0)
+    out = str(tmp_path / "run")
+    code, shown, told = call(capsys, "train", written(tmp_path), "--minutes", "0.5", *SMALL, "--out", out)
+    assert code == 0, told
+    assert "0.5 minutes are 3e+04 pairs of losses at 1e+03 a second" in told
+    for row in ("start", "evolution", "examples drawn by", "losses", "size of moves, tuned", "error of s, audited"):
+        assert row in shown
+    stored = tj.StoredRun(out)
+    assert (stored.config["budget"], stored.config["start"], stored.is_complete) == (3e4, "evolution", True)
+    [row] = [line for line in shown.splitlines() if "pairs of the start, share, last loss" in line]
+    pairs, loss = (stored.start_records[name][0, -1] for name in ("data_used", "loss"))
+    assert f"{pairs:,}, {pairs / 3e4:.0%}, {loss:.4g}" in row
+    assert "minutes" not in stored.config
+    code, _, told = call(capsys, "resume", out, "--epochs", "40", "--json")
+    assert code == 0, told
+    assert tj.StoredRun(out).epoch == stored.epoch + 40
+    code, again, _ = call(capsys, "train", "--config", f"{out}/config.toml", "--json")
+    assert json.loads(again)["s"] == stored.records["s"][0, -1]
+
+
+def test_a_start_that_was_stopped_on_the_command_line_is_resumed(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(starts, "_GENERATIONS", 1)
+    small, out = [written(tmp_path), "--budget", "3e4", *SMALL, "--json"], str(tmp_path / "run")
+    _, whole, _ = call(capsys, "train", *small)
+    monkeypatch.setattr("trajens.app.cli.signals.StopOnSignal.__call__", lambda self: True)
+    code, _, told = call(capsys, "train", *small, "--out", out)
+    assert (code, "stopped in the start of the run" in told, f"trajens resume {out}" in told) == (75, True, True)
+    monkeypatch.undo()
+    code, resumed, told = call(capsys, "resume", out, "--json")
+    assert code == 0, told
+    assert json.loads(resumed)["loss"] == json.loads(whole)["loss"]
+
+
+def test_a_speed_is_measured_in_seconds(monkeypatch):
+    monkeypatch.setattr("trajens.run.train._TIMED_SECONDS", 0.1)
+    setup = training_setup(PERCEPTRON, tau=TAU, budget=BUDGET, settings={"chains": CHAINS})
+    assert 0 < pairs_per_second(setup) < 1e12
+
+
+@pytest.mark.slow
+def test_a_start_at_which_nothing_changes_does_not_make_s_endless():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((400, 4)).astype(np.float32)
+    # One in forty is of the other class, so that a model which never says so is hard to leave.
+    y = (x[:, 0] > 1.96).astype(int)
+    problem = tj.models.mlp((4, 4, 2), "step").problem(x, y, "0-1")
+    never = np.zeros(problem.dim, np.float32)
+    never[-2:] = 30.0, -30.0
+    run = tj.train(problem, tau=2, budget=1e5, start=never, progress=False)
+    assert 0 < run.s[0] < 1e5
