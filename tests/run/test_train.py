@@ -185,6 +185,7 @@ def test_an_evolved_start_is_one_model_per_chain_and_better_than_the_random_one(
         ({"budget": 3999.0}, "budget must be a finite number >= 4000"),
         ({"budget": np.nan}, "budget must be a finite number"),
         ({"chains": 0}, "chains must be a whole number"),
+        ({"models": 16}, "models must be given without tau and chains"),
         ({"records": 7}, "records must be a whole number at least 8"),
         ({"s": 0.0}, "s must be numbers > 0"),
         ({"s": tj.schedule.linear(1.0, 2.0, 10)}, "s must be numbers > 0"),
@@ -197,6 +198,16 @@ def test_an_evolved_start_is_one_model_per_chain_and_better_than_the_random_one(
 def test_what_cannot_be_meant_is_one_sentence(changes, sentence):
     with pytest.raises(tj.InputError, match=sentence):
         tj.train(PERCEPTRON, **{**TINY, **changes})
+
+
+@pytest.mark.parametrize(
+    ("models", "passes", "paths"),
+    [(16, 800, 1), (16, 8000, 2), (16, 1e6, 2), (64, 1999, 1), (64, 8000, 4), (64, 1e6, 4), (50, 1e6, 2), (7, 1e6, 1)],
+)
+def test_models_are_divided_into_more_paths_the_larger_the_budget(models, passes, paths):
+    setup = training_setup(PERCEPTRON, models=models, budget=passes * PERCEPTRON.size)
+    assert setup.settings.chains == paths
+    assert setup.target.tau * paths == models
 
 
 def test_only_a_problem_can_be_trained():

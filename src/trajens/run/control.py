@@ -53,7 +53,7 @@ PLANNING = (1 / 8, 1 / 4, 1 / 2, 1.0)
 REWEIGHTING = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 """Parts of burn-in after which the scores of examples are learnt again; tests need the rest to see what it changed."""
 
-RENEWALS, PAIRS_PER_MODEL, MORE = 50, 5e5, 0.8
+RENEWALS, PAIRS_PER_MODEL, MORE = 50, 5e5, 0.4
 """Renewals n that a budget is for, of so many pairs per model; larger ones are for more, by this power."""
 
 BURN_IN = 0.8

@@ -57,6 +57,9 @@ no error of s to plan for."""
 HELD_OUT = 0.2
 """Of examples with noisy labels, the share that is held out to know the noise by."""
 
+PASSES_PER_PATH = 2000
+"""Pairs of losses per example from which on a path of its own is worth more than a longer one."""
+
 STEPS_OF_SIGMA = 6.0
 """The size of parameters in units of sigma."""
 
@@ -71,7 +74,8 @@ _TIMED_SECONDS, _TIMED_PHASES, _OVERHEAD = 3.0, 16, 1.2
 def train(
     problem: Problem,
     *,
-    tau: int = TAU,
+    models: int | None = None,
+    tau: int | None = None,
     budget: float = BUDGET,
     s: Any = None,
     loss: float | None = None,
@@ -89,8 +93,11 @@ def train(
     Parameters
     ----------
     problem : Problem or Stream
-    tau : int
-        Models in the path.
+    models : int, optional
+        Models in all, in place of `tau` and ``chains``: one path of them, or several where the budget is large, since
+        paths from different starts make different mistakes (see `num_paths`). Predict with ``chain="all"``.
+    tau : int, optional
+        Models in the path; default 16.
     budget : float
         Pairs of losses (of two models on one example), of all chains together and the start included. Measuring
         the loss, audits and scores take about a tenth more.
@@ -123,7 +130,16 @@ def train(
         With ``run.s``, the tilt it has ended at, and ``run.start_records``, how the loss fell in its start.
     """
     setup = training_setup(
-        problem, tau=tau, budget=budget, s=s, loss=loss, sigma=sigma, prior=prior, records=records, settings=settings
+        problem,
+        models=models,
+        tau=tau,
+        budget=budget,
+        s=s,
+        loss=loss,
+        sigma=sigma,
+        prior=prior,
+        records=records,
+        settings=settings,
     )
     run = train_as_set_up(setup, start, progress, out, stop)
     if progress is True and run.is_complete:
@@ -167,7 +183,8 @@ def train_as_set_up(
 def training_setup(
     problem: Problem,
     *,
-    tau: int = TAU,
+    models: int | None = None,
+    tau: int | None = None,
     budget: float = BUDGET,
     s: Any = None,
     loss: float | None = None,
@@ -180,6 +197,15 @@ def training_setup(
     require(isinstance(problem, Problem), f"problem must be a trajens.Problem, got {type(problem).__name__}; make one.")
     chosen = {name: value for name, value in (settings or {}).items() if value is not None or name == "scores"}
     given = {"chains": 1, "tune": True, "scores": AUTO, **chosen}
+    if models is not None:
+        require(
+            tau is None and "chains" not in chosen,
+            "models must be given without tau and chains: it is their product; leave models out, or both of them.",
+        )
+        models = integer("models", models, 1, "try 16")
+        given["chains"] = num_paths(models, budget, problem.population.size)
+        tau = models // given["chains"]
+    tau = TAU if tau is None else tau
     require(given.get("burn_in") is None, "burn_in must be left out: it is a share of the budget; leave it out.")
     chains = integer("chains", given["chains"], 1, "use 1 or more independent chains")
     budget = number("budget", budget, "try 2.5e7 pairs of losses", at_least=_MIN_BUDGET * chains, at_most=1e15)
@@ -213,6 +239,15 @@ def training_setup(
         is_noise_unknown=is_noise_unknown,
     )
     return TrainingSetup(target, how, course)
+
+
+def num_paths(models: int, budget: float, size: float) -> int:
+    """Number of paths that so many models are best divided into, on a budget of pairs for `size` examples.
+
+    A power of two that divides the models: at most half their root, and one for `PASSES_PER_PATH` pairs per example.
+    """
+    most = min(budget / (PASSES_PER_PATH * size), math.sqrt(models) / 2)
+    return max(2**k for k in range(models.bit_length()) if models % 2**k == 0 and (k == 0 or 2**k <= most))
 
 
 def usual_sigma(scale: float) -> float:

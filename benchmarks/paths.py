@@ -1,0 +1,96 @@
+"""How many paths, which s and which moves: what `tj.train` is to choose by itself, tried on held-out training images.
+
+    python benchmarks/paths.py --budget 5e8 --paths 1,2,4 --powers 0.8,0.5,0.3 --out paths.json
+    python benchmarks/paths.py --budget 5e8 --paths 4 --moves plain,layers --seeds 3 --out paths.json
+
+Every row is one training on 55 000 images of MNIST, tried on the other 5000: 64 models in all, in so many paths.
+`power` is that by which the renewals of a path grow with the budget (`trajens.run.control.MORE`): the smaller it is,
+the larger an s a budget leads to. Moves are redraws of all layers together, or of one at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import trajens as tj
+from trajens.run import control
+
+HELD_OUT = 5000
+
+
+def moves_of(problem: tj.Problem, name: str) -> Any:
+    """A mixture with a redraw for every layer, or a redraw of all of them; ``layers:1:2:2`` gives weights."""
+    if name == "plain":
+        return None
+    weights = [float(part) for part in name.split(":")[1:]] or len(problem.layers) * [1.0]
+    return tj.Mixture([(weight, tj.LayerMove(layer)) for weight, layer in zip(weights, problem.layers, strict=True)])
+
+
+def trained(case: dict[str, Any], models: int, s: float | None) -> dict[str, Any]:
+    """One row: what a training came to on the images that were held out."""
+    digits, model = tj.datasets.mnist(), tj.models.cnn()
+    problem = model.problem(digits.train_x[:-HELD_OUT], digits.train_y[:-HELD_OUT])
+    control.MORE = case["power"]
+    began = time.perf_counter()
+    run = tj.train(
+        problem,
+        tau=models // case["paths"],
+        chains=case["paths"],
+        budget=case["budget"],
+        s=s,
+        seed=case["seed"],
+        move=moves_of(problem, case["moves"]),
+        progress=False,
+    )
+    seconds = time.perf_counter() - began
+    found = tj.Ensemble.from_run(run, model, chain="all").evaluate(
+        digits.train_x[-HELD_OUT:], digits.train_y[-HELD_OUT:]
+    )
+    told = run.summary()
+    scores = ("vote_accuracy", "mean_accuracy", "nll", "ece", "single_accuracy")
+    own = ("loss", "tilt_error", "tilt_stderr", "rhat")
+    row = {**case, "s": float(np.mean(run.s)), "seconds": seconds}
+    row |= {name: float(np.mean(source[name])) for source, names in ((found, scores), (told, own)) for name in names}
+    return row
+
+
+def main() -> None:
+    """Train all cases, and print and write a row for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--budget", default="5e8", help="pairs of losses, of all paths together; several with commas")
+    parser.add_argument("--models", type=int, default=64)
+    parser.add_argument("--paths", default="1,4")
+    parser.add_argument("--powers", default=str(control.MORE))
+    parser.add_argument("--moves", default="plain,layers")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--s", type=float)
+    parser.add_argument("--seconds", type=float, default=np.inf, help="no training is begun after so many")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    began, rows = time.perf_counter(), []
+    grid = itertools.product(
+        range(given.seeds),
+        map(float, given.budget.split(",")),
+        map(int, given.paths.split(",")),
+        map(float, given.powers.split(",")),
+        given.moves.split(","),
+    )
+    for case in grid:
+        if time.perf_counter() - began > given.seconds:
+            break
+        named = dict(zip(("seed", "budget", "paths", "power", "moves"), case, strict=True))
+        rows.append(trained(named, given.models, given.s))
+        print(json.dumps(rows[-1]), flush=True)
+        if given.out:
+            given.out.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
