@@ -32,15 +32,15 @@ def test_a_verdict_needs_so_many_standard_errors(value, relation, verdict):
 
 def test_figures_share_a_file_and_replace_only_their_own_claims(tmp_path):
     one, two = claim("one", "first", 1.0, 0.1, "=", 1.0), claim("two", "second", 2.0, 0.1, "<", 1.0)
-    write_claims(tmp_path, "3", "quick", 0, (one,))
-    write_claims(tmp_path, "1c", "quick", 0, (two,))
-    file = write_claims(tmp_path, "3", "laptop", 5, (one, two))
+    write_claims(tmp_path, "mnist", "quick", 0, (one,))
+    write_claims(tmp_path, "curves", "quick", 0, (two,))
+    file = write_claims(tmp_path, "mnist", "laptop", 5, (one, two))
     found = read_claims(file)
-    assert list(found) == ["1c", "3"]
-    assert found["3"]["scale"] == "laptop"
-    assert found["3"]["seed"] == 5
-    assert [c["verdict"] for c in found["3"]["claims"]] == ["consistent", "refuted"]
-    assert found["1c"]["claims"] == [two._asdict()]
+    assert list(found) == ["curves", "mnist"]
+    assert found["mnist"]["scale"] == "laptop"
+    assert found["mnist"]["seed"] == 5
+    assert [c["verdict"] for c in found["mnist"]["claims"]] == ["consistent", "refuted"]
+    assert found["curves"]["claims"] == [two._asdict()]
 
 
 def test_figures_drawn_side_by_side_keep_each_others_claims(tmp_path):
@@ -54,13 +54,13 @@ def test_figures_drawn_side_by_side_keep_each_others_claims(tmp_path):
 def test_a_file_that_holds_no_claims_is_refused_and_kept(tmp_path, content):
     (tmp_path / "claims.json").write_text(content)
     with pytest.raises(tj.InputError, match="must hold the claims of figures"):
-        write_claims(tmp_path, "3", "quick", 0, ())
+        write_claims(tmp_path, "mnist", "quick", 0, ())
     assert (tmp_path / "claims.json").read_text() == content
 
 
 def test_claims_are_plain_json(tmp_path):
-    file = write_claims(tmp_path, "3", "quick", 0, (claim("a", "b", 1, 0, ">", 0),))
-    assert json.loads(file.read_text())["3"]["claims"][0]["value"] == 1.0
+    file = write_claims(tmp_path, "mnist", "quick", 0, (claim("a", "b", 1, 0, ">", 0),))
+    assert json.loads(file.read_text())["mnist"]["claims"][0]["value"] == 1.0
 
 
 def test_few_runs_need_more_errors():
@@ -87,5 +87,5 @@ def test_the_least_certain_of_several_numbers_is_chosen_not_the_smallest():
 def test_a_number_without_an_error_decides_nothing_and_is_still_written(tmp_path):
     vague = claim("a", "b", 1.0, float("nan"), "=", 0.0)
     assert vague.verdict == "undecided"
-    file = write_claims(tmp_path, "3", "own", 0, (vague,))
-    assert read_claims(file)["3"]["claims"][0]["error"] is None
+    file = write_claims(tmp_path, "mnist", "own", 0, (vague,))
+    assert read_claims(file)["mnist"]["claims"][0]["error"] is None

@@ -1,4 +1,4 @@
-"""Figures 3, 4 and drift: claims at the quick scale, runs that are reused, statistics by hand."""
+"""The figures mnist, curves and drift: claims at the quick scale, runs that are reused, statistics by hand."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, kee
 from trajens.storage.directory import read_toml
 from trajens_paper import FIGURES, digits, figure_drift
 from trajens_paper.claims import read_claims
-from trajens_paper.figure_3 import Scale, batch_ratio, figure_3, folders_of_runs, nearest
-from trajens_paper.figure_4 import figure_4
+from trajens_paper.figure_curves import figure_curves
+from trajens_paper.figure_mnist import Scale, batch_ratio, figure_mnist, folders_of_runs, nearest
 from trajens_paper.frame import Job
 
 FEW = digits.Setup(True, sigma=0.1, chunk=60, records=8)
@@ -39,8 +39,8 @@ def rows(file):
 
 
 @pytest.mark.long
-def test_the_quick_figures_3_and_4_confirm_the_paper_on_a_small_network(tmp_path):
-    for name in ("3", "4"):
+def test_the_quick_figures_mnist_and_curves_confirm_the_paper_on_a_small_network(tmp_path):
+    for name in ("mnist", "curves"):
         finished = FIGURES[name](tmp_path, scale="quick")
         assert [path.name for path in finished.files] == [
             f"figure_{name}.png",
@@ -48,15 +48,15 @@ def test_the_quick_figures_3_and_4_confirm_the_paper_on_a_small_network(tmp_path
             f"figure_{name}.csv",
             "claims.json",
         ]
-    found = read_claims(tmp_path / "claims.json")["3"]["claims"]
+    found = read_claims(tmp_path / "claims.json")["mnist"]["claims"]
     assert len(found) == 12
     for one in found:
         # Six runs are few for the least certain of several differences, so that it may be undecided; not its sign.
         assert (one["value"] > one["reference"]) == (one["relation"] == ">"), one
         if one["name"].startswith("N / <b>"):
             assert one["verdict"] == "confirmed", one
-    assert verdicts(tmp_path, "4") == {"equal data": "confirmed"}
-    points = rows(tmp_path / "figure_3.csv")
+    assert verdicts(tmp_path, "curves") == {"equal data": "confirmed"}
+    points = rows(tmp_path / "figure_mnist.csv")
     assert [(row["tau"], row["s"]) for row in points[:4]] == [
         ("1", "5.0"),
         ("1", "20.0"),
@@ -64,7 +64,7 @@ def test_the_quick_figures_3_and_4_confirm_the_paper_on_a_small_network(tmp_path
         ("1", "200.0"),
     ]
     assert all(np.isfinite([float(value) for value in row.values()]).all() for row in points)
-    curve = [row for row in rows(tmp_path / "figure_4.csv") if row["tau"] == "8"]
+    curve = [row for row in rows(tmp_path / "figure_curves.csv") if row["tau"] == "8"]
     assert len(curve) == digits.SMALL.records
     assert int(curve[-1]["epoch"]) == 32_000
 
@@ -83,7 +83,7 @@ def test_the_quick_figure_of_drift_shows_it_for_the_flat_law_alone(tmp_path):
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     out = tmp_path_factory.mktemp("tiny")
-    return out, figure_3(out, scale=TINY, seed=4)
+    return out, figure_mnist(out, scale=TINY, seed=4)
 
 
 @pytest.mark.slow
@@ -91,9 +91,9 @@ def test_runs_that_are_there_are_not_sampled_again(tiny, tmp_path, monkeypatch):
     first, finished = tiny
     out = tmp_path / "copy"
     shutil.copytree(first, out)
-    assert drawn_again(monkeypatch, figure_3, out, scale=TINY, seed=4).claims == finished.claims
-    assert (out / "figure_3.csv").read_bytes() == (first / "figure_3.csv").read_bytes()
-    training = drawn_again(monkeypatch, figure_4, out, scale=TINY, seed=4)
+    assert drawn_again(monkeypatch, figure_mnist, out, scale=TINY, seed=4).claims == finished.claims
+    assert (out / "figure_mnist.csv").read_bytes() == (first / "figure_mnist.csv").read_bytes()
+    training = drawn_again(monkeypatch, figure_curves, out, scale=TINY, seed=4)
     assert [int(row["epoch"]) for row in rows(training.files[2]) if row["tau"] == "3"][-1] == 120
 
 
@@ -102,8 +102,8 @@ def test_a_run_that_is_missing_is_sampled_to_the_same_result(tiny, tmp_path):
     first, _ = tiny
     shutil.copytree(first, tmp_path / "copy")
     shutil.rmtree(tmp_path / "copy" / "runs" / "digits-own-seed-4" / "tau-3")
-    figure_3(tmp_path / "copy", scale=TINY, seed=4)
-    assert rows(tmp_path / "copy" / "figure_3.csv") == rows(first / "figure_3.csv")
+    figure_mnist(tmp_path / "copy", scale=TINY, seed=4)
+    assert rows(tmp_path / "copy" / "figure_mnist.csv") == rows(first / "figure_mnist.csv")
 
 
 class Here:
@@ -123,12 +123,12 @@ class Here:
 
 
 @pytest.mark.slow
-def test_a_sweep_of_the_runs_of_figure_3_ends_in_the_same_bits(tiny, tmp_path, monkeypatch):
+def test_a_sweep_of_the_runs_of_figure_mnist_ends_in_the_same_bits(tiny, tmp_path, monkeypatch):
     first, finished = tiny
     out = tmp_path / "swept"
-    again = figure_3(out, scale=TINY, seed=4, sweep=lambda plan, folder: tj.sweep(plan, folder, Here()))
+    again = figure_mnist(out, scale=TINY, seed=4, sweep=lambda plan, folder: tj.sweep(plan, folder, Here()))
     assert again.claims == finished.claims
-    assert (out / "figure_3.csv").read_bytes() == (first / "figure_3.csv").read_bytes()
+    assert (out / "figure_mnist.csv").read_bytes() == (first / "figure_mnist.csv").read_bytes()
     for name in ("tau-1", "tau-3"):
         runs = [
             tj.StoredRun(folder / name)
@@ -137,12 +137,12 @@ def test_a_sweep_of_the_runs_of_figure_3_ends_in_the_same_bits(tiny, tmp_path, m
         np.testing.assert_array_equal(*(run.paths for run in runs))
         np.testing.assert_array_equal(*(run.records["loss"] for run in runs))
         assert runs[1].is_complete
-    # What a sweep has done is drawn without one too, by figure 4 as well.
-    assert drawn_again(monkeypatch, figure_3, out, scale=TINY, seed=4).claims == finished.claims
-    drawn_again(monkeypatch, figure_4, out, scale=TINY, seed=4)
+    # What a sweep has done is drawn without one too, by the figure curves as well.
+    assert drawn_again(monkeypatch, figure_mnist, out, scale=TINY, seed=4).claims == finished.claims
+    drawn_again(monkeypatch, figure_curves, out, scale=TINY, seed=4)
 
 
-def test_the_plan_of_figure_3_has_the_options_of_its_runs(tmp_path, monkeypatch):
+def test_the_plan_of_figure_mnist_has_the_options_of_its_runs(tmp_path, monkeypatch):
     """With an engine, and without: a run for every tau, the s of one in a list, and seeds that differ."""
     plans, sampled = [], {}
 
@@ -151,7 +151,7 @@ def test_the_plan_of_figure_3_has_the_options_of_its_runs(tmp_path, monkeypatch)
         return sweeps.Swept(folder, {"tau-3": Outcome(TaskState.FAILED, "a sentence.")})
 
     with pytest.raises(tj.InputError, match=r"some that are not, tau-3: a sentence\.; the same command goes on"):
-        figure_3(tmp_path, scale=TINY, seed=4, sweep=sweep)
+        figure_mnist(tmp_path, scale=TINY, seed=4, sweep=sweep)
     [(plan, folder)] = plans
     assert folder == tmp_path / "runs" / "digits-own-seed-4-sweep"
     assert [run.name for run in plan.runs] == ["tau-1", "tau-3"]
@@ -176,15 +176,15 @@ def test_the_plan_of_figure_3_has_the_options_of_its_runs(tmp_path, monkeypatch)
     ],
 )
 def test_engines_of_a_figure_are_checked_before_anything_is_sampled(capsys, tmp_path, more, sentence):
-    code, _, err = call(capsys, "figure", "3", "--out", str(tmp_path / "a"), *more)
+    code, _, err = call(capsys, "figure", "mnist", "--out", str(tmp_path / "a"), *more)
     assert code == 2
     assert sentence in err
     assert not (tmp_path / "a").exists()
 
 
 def test_other_figures_are_no_sweeps(tmp_path):
-    with pytest.raises(tj.InputError, match="figure must be one whose runs can be a sweep with an engine, got 4"):
-        figure_4(tmp_path, scale=TINY, sweep=lambda plan, out: None)
+    with pytest.raises(tj.InputError, match="figure must be one whose runs can be a sweep with an engine, got curves"):
+        figure_curves(tmp_path, scale=TINY, sweep=lambda plan, out: None)
 
 
 @pytest.mark.slow
@@ -255,17 +255,15 @@ def test_the_runs_of_the_paper_are_found_below_the_current_folder(tmp_path, monk
 
 def test_the_scale_of_the_paper_is_refused_without_its_runs_and_without_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(digits, "found_results", lambda name: None)
-    match = (
-        "needs a GPU, or what was sampled for figures 3, 4 and transition in the folder paper.results below the current"
-    )
+    match = "needs a GPU, or what was sampled for mnist, curves and transition in the folder paper.results below the"
     with pytest.raises(tj.InputError, match=match):
-        figure_3(tmp_path, scale="paper")
+        figure_mnist(tmp_path, scale="paper")
 
 
 def test_the_scale_of_the_paper_draws_the_runs_below_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])
-    finished = figure_4(tmp_path, scale="paper")
-    assert [row["tau"] for row in rows(tmp_path / "figure_4.csv")].count("32") > 10
+    finished = figure_curves(tmp_path, scale="paper")
+    assert [row["tau"] for row in rows(tmp_path / "figure_curves.csv")].count("32") > 10
     assert finished.claims[0].verdict == "confirmed"
     assert not (tmp_path / "runs").exists()
 
@@ -277,7 +275,7 @@ def test_the_nearest_s_is_drawn():
 
 @pytest.mark.slow
 def test_drift_looks_on_the_way_and_remembers(tmp_path, monkeypatch):
-    # The program of the longest path of figure 3, so that nothing is compiled.
+    # The program of the longest path of the figure mnist, so that nothing is compiled.
     scale = figure_drift.Scale(FEW, 3, 4, 40, 4)
     first = figure_drift.figure_drift(tmp_path, scale=scale)
     points = rows(tmp_path / "figure_drift.csv")

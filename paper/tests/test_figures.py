@@ -10,11 +10,12 @@ import pytest
 from rich.console import Console
 
 import trajens as tj
-from trajens_paper import FIGURES, figure_5, frame
+from trajens_paper import FIGURES, figure_normality, frame
 from trajens_paper import figure_acceptance as acceptance
 from trajens_paper.claims import read_claims
-from trajens_paper.figure_1c import SCALES, Scale, figure_1c
-from trajens_paper.numbers_1c import Point, claims_of, mean_deviation, student_z2
+from trajens_paper.command import named
+from trajens_paper.figure_perceptron import SCALES, Scale, figure_perceptron
+from trajens_paper.numbers_perceptron import Point, claims_of, mean_deviation, student_z2
 
 Z = 6.0
 TINY = Scale(taus=(1, 4), groups=((1_500, (100.0, 300.0, 1000.0)),), chains=16, records=20)
@@ -59,7 +60,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tiny(folder):
-    return figure_1c(folder, scale=TINY, seed=1)
+    return figure_perceptron(folder, scale=TINY, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -71,24 +72,24 @@ def points(tiny):
 
 
 @pytest.mark.slow
-def test_figure_1c_writes_two_pictures_the_numbers_and_the_claims(tiny):
-    names = ["figure_1c.png", "figure_1c.pdf", "figure_1c.csv", "claims.json"]
+def test_figure_perceptron_writes_two_pictures_the_numbers_and_the_claims(tiny):
+    names = ["figure_perceptron.png", "figure_perceptron.pdf", "figure_perceptron.csv", "claims.json"]
     assert [path.name for path in tiny.files] == names
     png, pdf, _, claims = (path.read_bytes() for path in tiny.files)
     assert png.startswith(b"\x89PNG")
     assert pdf.startswith(b"%PDF")
-    assert read_claims(tiny.files[3])["1c"]["scale"] == "own"
+    assert read_claims(tiny.files[3])["perceptron"]["scale"] == "own"
     assert b"ours: exact loss" in claims
 
 
 @pytest.mark.slow
-def test_figure_1c_has_a_point_for_every_tau_s_and_test(points):
+def test_figure_perceptron_has_a_point_for_every_tau_s_and_test(points):
     expected = [(tau, s, test) for tau in (1, 4) for s in (100.0, 300.0, 1000.0) for test in ("ours", "paper")]
     assert [(p.tau, p.s, p.test) for p in points] == expected
 
 
 @pytest.mark.slow
-def test_figure_1c_agrees_with_the_exact_loss(points):
+def test_figure_perceptron_agrees_with_the_exact_loss(points):
     data = tj.datasets.perceptron()
     for p in points:
         assert p.exact == tj.exact.perceptron(data.x, data.y, p.tau, 0.1, p.s).loss
@@ -101,7 +102,7 @@ def test_figure_1c_agrees_with_the_exact_loss(points):
 
 
 @pytest.mark.slow
-def test_figure_1c_prints_a_row_for_every_tau_and_s_and_the_sum_of_z_squared(tiny, points):
+def test_figure_perceptron_prints_a_row_for_every_tau_and_s_and_the_sum_of_z_squared(tiny, points):
     assert tiny.table.row_count == len(points) / 2
     assert fits(tiny.table)
     for line, test in zip(tiny.remarks[1:], ("paper", "ours"), strict=True):
@@ -112,16 +113,20 @@ def test_figure_1c_prints_a_row_for_every_tau_and_s_and_the_sum_of_z_squared(tin
 def test_the_tables_of_the_figures_fit_80_columns_uncut():
     numbers = (-0.1234, 0.0123, -0.5, -0.123, 0.01, -0.1234, 0.123, 256.0, 1234.0, 1.0)
     assert fits(acceptance._table([acceptance.Point("noisy labels", "sequential penalty, 1.35", *numbers)]))
-    assert fits(figure_5._table([figure_5.Point(16, 20_000, 0.123, -123.4, 0.1234, -12.34, 0.00123, 0.999, 0.0123)]))
+    assert fits(
+        figure_normality._table(
+            [figure_normality.Point(16, 20_000, 0.123, -123.4, 0.1234, -12.34, 0.00123, 0.999, 0.0123)]
+        )
+    )
 
 
 @pytest.mark.parametrize("scale", SCALES.values())
-def test_every_scale_of_figure_1c_covers_four_decades_of_s(scale):
+def test_every_scale_of_figure_perceptron_covers_four_decades_of_s(scale):
     assert max(scale.all_s) / min(scale.all_s) == pytest.approx(1e4)
     assert len({len(group) for _, group in scale.groups}) == 1, "groups of one size share a compilation"
 
 
-def test_the_paper_scale_of_figure_1c_has_the_epochs_of_the_paper():
+def test_the_paper_scale_of_figure_perceptron_has_the_epochs_of_the_paper():
     scale = SCALES["paper"]
     for phases, _ in scale.groups:
         assert scale.chains * (scale.epochs(1, phases) // 4) >= 2e7
@@ -130,17 +135,17 @@ def test_the_paper_scale_of_figure_1c_has_the_epochs_of_the_paper():
 @pytest.mark.slow
 def test_figures_read_kept_runs_back_and_give_the_same_numbers(tiny, folder, monkeypatch):
     before = [path.read_bytes() for path in tiny.files]
-    again = drawn_again(monkeypatch, figure_1c, folder, scale=TINY, seed=1)
+    again = drawn_again(monkeypatch, figure_perceptron, folder, scale=TINY, seed=1)
     assert [path.read_bytes() for path in again.files] == before
     monkeypatch.setattr("trajens.sampling.sampler.Sampler.advance_to", refuse)
     with pytest.raises(AssertionError, match="sampled again"):
-        figure_1c(folder, scale=TINY, seed=2)
+        figure_perceptron(folder, scale=TINY, seed=2)
 
 
 @pytest.mark.slow
 def test_an_interrupted_run_of_a_figure_goes_on_where_it_was(tmp_path):
     problem = tj.datasets.perceptron().problem()
-    # The program of figure 1(c) above, so that nothing is compiled.
+    # The program of the figure perceptron above, so that nothing is compiled.
     target, test = tj.Target(problem, 1, 0.1, 10.0), tj.Penalty(32)
     settings = {"chains": 48, "seed": 3, "burn_in": 100, "acceptance": test, "records": 10}
     blocks = iter([False, True])
@@ -172,10 +177,10 @@ def test_a_tiny_figure_of_acceptance_tests_is_drawn_from_kept_runs(tmp_path, mon
 
 
 @pytest.mark.slow
-def test_a_tiny_figure_5_is_drawn_from_kept_runs(tmp_path, monkeypatch):
-    scale = figure_5.Scale((2,), (4, 8))
-    first = figure_5.figure_5(tmp_path, scale=scale)
-    again = drawn_again(monkeypatch, figure_5.figure_5, tmp_path, scale=scale)
+def test_a_tiny_figure_normality_is_drawn_from_kept_runs(tmp_path, monkeypatch):
+    scale = figure_normality.Scale((2,), (4, 8))
+    first = figure_normality.figure_normality(tmp_path, scale=scale)
+    again = drawn_again(monkeypatch, figure_normality.figure_normality, tmp_path, scale=scale)
     assert again.claims == first.claims
     points = rows_of(first)
     assert [(point["tau"], point["epoch"]) for point in points] == [("2", "4"), ("2", "8")]
@@ -194,7 +199,7 @@ def made_up(deviation, order=1.0):
     ]
 
 
-def test_claims_of_figure_1c_follow_the_numbers():
+def test_claims_of_figure_perceptron_follow_the_numbers():
     verdicts = {c.name: c.verdict for c in claims_of(made_up(0.0), 24)}
     assert verdicts["ours: exact loss"] == "consistent"
     assert verdicts["ours: falls with s"] == "confirmed"
@@ -219,19 +224,28 @@ def test_the_expected_mean_of_z_squared_is_that_of_students_law():
 
 def test_unknown_scale_is_refused(tmp_path):
     with pytest.raises(tj.InputError, match="scale must be one of 'quick', 'laptop', 'paper', got 'enormous'"):
-        FIGURES["1c"](tmp_path, scale="enormous")
+        FIGURES["perceptron"](tmp_path, scale="enormous")
+
+
+@pytest.mark.parametrize("number", ["1c", "2", "3", "4", "5"])
+def test_numbers_of_figures_are_refused_with_their_names(number):
+    with pytest.raises(
+        tj.InputError, match=f"figure must be a name, got {number}; .* 1.c. is perceptron, 2 is mnist, 3 is"
+    ):
+        named(number)
+    assert [named(name) for name in FIGURES] == list(FIGURES)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_sampling(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(tj.StorageError, match="must be written, got File exists"):
-        figure_1c(tmp_path / "file")
+        figure_perceptron(tmp_path / "file")
 
 
 def test_a_missing_matplotlib_is_named_before_sampling(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(tj.InputError, match=r"pip install 'trajens\[figures\]'"):
-        figure_1c(tmp_path)
+        figure_perceptron(tmp_path)
 
 
 def test_the_table_of_the_linear_program_is_far_closer_to_the_logistic_than_the_papers():
@@ -244,7 +258,7 @@ def test_the_table_of_the_linear_program_is_far_closer_to_the_logistic_than_the_
 def test_means_of_disjoint_batches_have_unit_spread_whatever_the_law_of_the_examples():
     rng = np.random.default_rng(3)
     for examples in (rng.standard_normal(60_000), rng.exponential(size=60_000) ** 2):
-        means = figure_5.batch_means(examples)
+        means = figure_normality.batch_means(examples)
         assert means.shape == (250,)
         assert means.mean() == pytest.approx(0, abs=1e-12)
         # The variance of 250 means has a relative error of sqrt(2 / 249).

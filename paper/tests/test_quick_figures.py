@@ -46,8 +46,8 @@ def verdicts(claims, *names):
     return {name: claims[name].verdict for name in names}
 
 
-def test_figure_1c_lies_on_the_exact_curves(tmp_path, monkeypatch):
-    claims, rows = drawn_twice("1c", tmp_path, monkeypatch)
+def test_figure_perceptron_lies_on_the_exact_curves(tmp_path, monkeypatch):
+    claims, rows = drawn_twice("perceptron", tmp_path, monkeypatch)
     assert len(rows) == 5 * 9 * 2
     falls = [name for name in claims if "falls" in name]
     assert len(falls) == 6
@@ -82,8 +82,8 @@ def test_the_acceptance_tests_have_the_biases_that_theory_gives_them(tmp_path, m
             assert abs(bias) < 0.01 + 6 * error
 
 
-def test_figure_5_finds_the_spread_of_normal_batches(tmp_path, monkeypatch):
-    claims, rows = drawn_twice("5", tmp_path, monkeypatch)
+def test_figure_normality_finds_the_spread_of_normal_batches(tmp_path, monkeypatch):
+    claims, rows = drawn_twice("normality", tmp_path, monkeypatch)
     assert [(row["tau"], row["epoch"]) for row in rows] == [
         (tau, epoch) for tau in ("2", "8") for epoch in ("1000", "2000", "4000", "6000")
     ]

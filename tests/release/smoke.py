@@ -45,7 +45,7 @@ def check_commands() -> None:
 
 def check_paper() -> None:
     """The figures of the paper are no part of the library, and their command says how to get them."""
-    done = subprocess.run([sys.executable, "-m", "trajens", "figure", "1c"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "trajens", "figure", "perceptron"], capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "pip install ./paper" in done.stderr, done.stderr
     here = {folder.name for folder in Path(tj.__file__).parent.iterdir()}

@@ -24,6 +24,6 @@ def _drawing(name: str) -> Callable[..., Finished]:
 
 
 FIGURES: dict[str, Callable[..., Finished]] = {
-    name: _drawing(name) for name in ("1c", "3", "4", "5", "acceptance", "drift", "transition")
+    name: _drawing(name) for name in ("perceptron", "mnist", "curves", "normality", "acceptance", "drift", "transition")
 }
 """Name -> function of (out, scale, seed, progress)."""

@@ -25,14 +25,14 @@ def figure(
         str,
         typer.Option(
             help="How much to sample: quick (a minute or two on two cores), laptop (up to an hour), or paper (for a "
-            "GPU; 3 and 4 are finished from paper/results/mnist where that exists)."
+            "GPU; mnist and curves are finished from paper/results/mnist where that exists)."
         ),
     ] = "quick",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where pictures and numbers are written.")] = Path("figures"),
     seed: Annotated[str, typer.Option(metavar="N", help="Seed of the random numbers.")] = "0",
     engine: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"Of figure 3. {ENGINE_HELP}", show_default="this process"),
+        typer.Option(metavar="NAME", help=f"Of the figure mnist. {ENGINE_HELP}", show_default="this process"),
     ] = None,
     workers: WORKERS = None,
     per_gpu: PER_GPU = None,
@@ -45,7 +45,7 @@ def figure(
     Runs are kept in DIR/runs: the same command draws from them, or goes on where it was interrupted. With an engine
     they are those of a sweep, and the same.
     """
-    names = list(FIGURES) if name == "all" else [choice("figure", name, [*FIGURES, "all"])]
+    names = list(FIGURES) if name == "all" else [named(name)]
     who = "" if engine is None else choice("engine", engine, ENGINES)
     asked = EngineOptions(who, workers, per_gpu, scheduler, minutes, slurm)
     options: dict[str, Any] = {"scale": scale, "seed": whole("seed", seed), "progress": True}
@@ -59,6 +59,16 @@ def figure(
     console = Console()
     for each in names:
         _show(console, FIGURES[each](out, **options))
+
+
+def named(name: str) -> str:
+    """The name of a figure; a number is refused, since earlier versions counted the paper's figures otherwise."""
+    require(
+        not name[:1].isdigit(),
+        f"figure must be a name, got {name}; the paper's figure 1(c) is perceptron, 2 is mnist, 3 is curves and 4 is "
+        "normality.",
+    )
+    return choice("figure", name, [*FIGURES, "all"])
 
 
 def _show(console: Console, finished: Finished) -> None:

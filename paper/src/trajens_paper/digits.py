@@ -1,4 +1,4 @@
-"""The runs on handwritten digits that figures 3, 4 and drift are drawn from: found, or sampled and kept.
+"""The runs on handwritten digits that the figures mnist, curves and drift are drawn from: found, or sampled and kept.
 
 The setup is the paper's: flat prior, its test, models redrawn one at a time with a mask of 25 %, all 60 000 digits,
 no annealing. Two networks: the paper's convolutional one, and, where an answer is wanted within a minute, softmax
@@ -94,7 +94,7 @@ def require_gpu() -> None:
     """Refuse what would take days on a CPU."""
     require(
         jax.default_backend() == "gpu",
-        f"scale paper needs a GPU, or what was sampled for figures 3, 4 and transition in the folder {RESULTS} below "
+        f"scale paper needs a GPU, or what was sampled for mnist, curves and transition in the folder {RESULTS} below "
         "the current one, got neither; change to the folder that holds it, or use --scale laptop.",
     )
 

@@ -110,7 +110,7 @@ def figure(
             """
             require(
                 sweep is None or is_sweep,
-                f"figure must be one whose runs can be a sweep with an engine, got {name}; use 3, or no engine.",
+                f"figure must be one whose runs can be a sweep with an engine, got {name}; use mnist, or no engine.",
             )
             job = _checked(out, scale, scales, seed, progress)._replace(sweep=sweep)
             made = make(job)

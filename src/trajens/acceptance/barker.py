@@ -103,7 +103,7 @@ def _linear_program(rho: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ridge(rho: float, half_width: float = 10.0, cells: int = 4000, penalty: float = 10.0) -> tuple[np.ndarray, ...]:
-    """The paper's regression on its own grids, 4 cells + 1 points for x and 2 cells + 1 for y.
+    """The paper's regression on the grids of the authors' program: 4 cells + 1 points for x, 2 cells + 1 for y.
 
     M is smooth in x, so a Chebyshev expansion M = T C is exact to rounding with few terms, and the solution
     u = M'(M M' + lambda I)^-1 v needs only matrices of that many rows.
@@ -211,5 +211,12 @@ class MinibatchBarker(AcceptanceTest):
 
 
 def paper_test(chunk: int | None = None) -> MinibatchBarker:
-    """The paper's own scheme: rho_t = 1, ridge table, no finite-population factor."""
+    """The paper's scheme, with the misprints of its Algorithm 1 corrected.
+
+    Kept as in the paper: rho_t = 1, X_corr from a ridge regression with lambda = 10, a batch that grows until its
+    estimated noise is small, S^2 / b for that noise without the factor 1 - b/N (as in the authors' program), and no
+    check of normality. Corrected: the sign in Barker's probability, the first batch of one chunk, the cut-off
+    |Delta*| > 10 + 5 rho with a branch of its own, the grids of the regression, and a table that is symmetric with its
+    mass on points.
+    """
     return MinibatchBarker(chunk, rho=1.0, table="ridge", finite_population=False)

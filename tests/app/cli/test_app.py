@@ -94,9 +94,9 @@ def test_bad_input_is_one_sentence_on_stderr_and_exit_code_2(capsys, option, sen
     "command",
     [
         "figure 9z",
-        "figure 1c --scale huge",
-        "figure 1c --seed -1",
-        "figure 1c --seed one",
+        "figure perceptron --scale huge",
+        "figure perceptron --seed -1",
+        "figure perceptron --seed one",
         "train fashion",
         "train perceptron --epochs many",
         "train perceptron --tau",
@@ -150,7 +150,7 @@ def test_version_and_help(capsys):
 def test_a_command_of_another_distribution_that_is_not_here_is_refused_in_a_sentence(found, words):
     code = (
         f"import importlib.metadata as m; m.entry_points = lambda **_: {found};"
-        "from trajens.app.cli import app; app(['figure', '1c'], prog_name='trajens')"
+        "from trajens.app.cli import app; app(['figure', 'perceptron'], prog_name='trajens')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr

@@ -106,7 +106,7 @@ INSIDE = [
     Row(f"predict run data.csv --out {LONG}", 3, "must be written, got File name too long"),
     Row("report run --out file/x.html", 3, "'file/x.html' must be written"),
     Row("picture run --out file/x.png", 3, "'file/x.png' must be written"),
-    Row("figure 1c --out file", 3, "'file' must be written, got File exists"),
+    Row("figure perceptron --out file", 3, "'file' must be written, got File exists"),
 ]
 TRAIN = "train perceptron --tau 4 --epochs 1e8 --chains 2 --records 2"
 FULL = "'stdout' must be written, got No space left on device; free some space"
@@ -139,7 +139,7 @@ SLOW = [
             "predict run data.csv --out q.csv",
             "picture run",
             "resume run",
-            "figure 1c",
+            "figure perceptron",
         )
     ),
     *(
@@ -356,7 +356,7 @@ def test_a_figure_that_is_interrupted_can_be_gone_on_with(capsys, monkeypatch, t
 
     monkeypatch.setattr("trajens.run.loop.Loop._advance_block", interrupted)
     with pytest.warns(UserWarning, match="interrupted at epoch 0"):
-        code, err = called(capsys, f"figure 1c --out {tmp_path / 'f'}")
+        code, err = called(capsys, f"figure perceptron --out {tmp_path / 'f'}")
     assert code == 130
     assert "trajens: interrupted" in err
 

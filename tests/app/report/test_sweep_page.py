@@ -48,7 +48,7 @@ def test_axes_are_what_varies_and_seeds_are_repeats():
 
 
 def test_options_that_go_with_another_are_no_axes():
-    """As in figure 3: longer paths have longer runs and a seed of their own."""
+    """As in the figure mnist: longer paths have longer runs and a seed of their own."""
     looks = [look(tau=tau, s=s, epochs=10 * tau, seed=7 * tau % 5) for tau in (1, 2, 4) for s in (5.0, 20.0)]
     assert roles(looks) == (["tau", "s"], {"epochs": ("tau",), "seed": ("tau",)}, False)
     looks = [look(tau=tau, sigma=sigma, epochs=int(tau / sigma)) for tau in (1, 2) for sigma in (0.1, 0.2)]

@@ -1,4 +1,4 @@
-"""Figure 3: ensembles of digits. (a) digits, (b) loss against s, (c) accuracy of the vote, (d) batch against loss.
+"""Figure 2: ensembles of digits. (a) digits, (b) loss against s, (c) accuracy of the vote, (d) batch against loss.
 
 Points are means over the second half of the epochs and over independent runs, whose spread gives the errors; accuracies
 are those of the last paths on the 10 000 test digits. What the paper claims: the loss per model falls with s for every
@@ -72,8 +72,8 @@ SCALES = {
 _N = 60_000
 
 
-@figure("3", SCALES, is_sweep=True)
-def figure_3(job: Job[Scale]) -> Made:
+@figure("mnist", SCALES, is_sweep=True)
+def figure_mnist(job: Job[Scale]) -> Made:
     """Every tau and s; runs are found in paper/results/mnist, kept, or sampled."""
     setup = job.scale.setup
     folders = list(folders_of_runs(job))
@@ -297,7 +297,7 @@ def _draw_digits(axes: Any, folder: Path, setup: Setup) -> None:
 
 def _table(points: list[Point]) -> Table:
     headings = ("tau", "s", "epochs\n/model", "loss", "error", "vote", "error", "single", "batch", "RMS\nweight")
-    table = table_of("figure 3: ensembles of digits", *headings)
+    table = table_of("figure 2, mnist: ensembles of digits", *headings)
     for i, p in enumerate(points):
         table.add_row(
             str(p.tau),

@@ -1,8 +1,8 @@
-"""Figure 4: training curves at s = 50: loss per model (a) against the data used per model, D / tau, (b) against epochs.
+"""Figure 3, training curves at s = 50: loss per model (a) against the data used per model, D / tau, (b) against epochs.
 
-D counts examples times models evaluated. The runs are those of figure 3; at the paper's scale, longer ones at s = 50
-take their place where they exist. The loss is measured on fresh examples; the paper's own estimate, the loss on the
-batches that decided, is in the CSV file too.
+D counts examples times models evaluated. The runs are those of the figure mnist; at the paper's scale, longer ones at
+s = 50 take their place where they exist. The loss is measured on fresh examples; the paper's own estimate, the loss on
+the batches that decided, is in the CSV file too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trajens.records import mean_and_error
 from trajens_paper import digits
 from trajens_paper.claims import Claim, claim, difference
 from trajens_paper.digits import Group
-from trajens_paper.figure_3 import SCALES, Scale, folders_of_runs, nearest
+from trajens_paper.figure_mnist import SCALES, Scale, folders_of_runs, nearest
 from trajens_paper.frame import Job, Made, figure, table_of
 
 _S = 50.0
@@ -36,9 +36,9 @@ class Point(NamedTuple):
     loss_deciding: float
 
 
-@figure("4", SCALES)
-def figure_4(job: Job[Scale]) -> Made:
-    """The runs of figure 3 with s = 50, or longer ones."""
+@figure("curves", SCALES)
+def figure_curves(job: Job[Scale]) -> Made:
+    """The runs of the figure mnist with s = 50, or longer ones."""
     found = [_training(folder, job.scale) for folder in folders_of_runs(job)]
     curves = [_curve(group) for group in found]
     remark = f"{job.scale.setup.network}; s = {found[0].s:g}; errors are standard errors over runs"
@@ -124,7 +124,7 @@ def _draw_curve(axes: Any, curve: list[Point], x: str, look: dict[str, Any], is_
 
 def _table(curves: list[list[Point]]) -> Table:
     headings = ("tau", "epochs", "D / tau", "loss", "error", "loss, deciding")
-    table = table_of("figure 4: training, first and last record", *headings)
+    table = table_of("figure 3, curves: training, first and last record", *headings)
     for curve in curves:
         for p in (curve[0], curve[-1]):
             numbers = (f"{p.loss:.4g}", f"{p.loss_stderr:.2g}", f"{p.loss_deciding:.4g}")

@@ -29,7 +29,7 @@ from trajens.acceptance import AcceptanceTest
 from trajens.plots import style
 from trajens.run.progress import SeveralRuns
 from trajens_paper.frame import Job, Made, figure, kept_run, table_of
-from trajens_paper.numbers_1c import Point, claims_of, mean_deviation, remarks
+from trajens_paper.numbers_perceptron import Point, claims_of, mean_deviation, remarks
 
 _SIGMA = 0.1
 _CHUNK = 32
@@ -88,8 +88,8 @@ def tests() -> dict[str, AcceptanceTest]:
     return {"ours": tj.Penalty(_CHUNK), "paper": tj.paper_test(_CHUNK)}
 
 
-@figure("1c", SCALES)
-def figure_1c(job: Job[Scale]) -> Made:
+@figure("perceptron", SCALES)
+def figure_perceptron(job: Job[Scale]) -> Made:
     """Both tests, for every tau and s."""
     data = tj.datasets.perceptron()
     size = job.scale
@@ -105,7 +105,7 @@ def figure_1c(job: Job[Scale]) -> Made:
 
 def _sample(data: tj.datasets.PerceptronData, job: Job[Scale]) -> Iterator[Point]:
     problem, scale = data.problem(), job.scale
-    folder = job.out / "runs" / f"1c-{job.scale_name}-seed{job.seed}"
+    folder = job.out / "runs" / f"perceptron-{job.scale_name}-seed{job.seed}"
     runs = [
         (name, test, tau, scale.epochs(tau, phases), s)
         for name, test in tests().items()
@@ -114,7 +114,7 @@ def _sample(data: tj.datasets.PerceptronData, job: Job[Scale]) -> Iterator[Point
     ]
     # Equal seeds would give runs of different tau or s the same random numbers.
     seeds = np.random.SeedSequence(job.seed).generate_state(len(runs))
-    with SeveralRuns(sum(epochs for *_, epochs, _ in runs), "figure 1(c)", job.progress) as show:
+    with SeveralRuns(sum(epochs for *_, epochs, _ in runs), "figure perceptron", job.progress) as show:
         for (name, test, tau, epochs, s), run_seed in zip(runs, seeds, strict=True):
             run = kept_run(
                 folder / f"{name}-tau{tau}-s{s[0]:g}-{s[-1]:g}-{epochs}-epochs",
@@ -216,7 +216,7 @@ def _deviations(axes: Any, scale: Scale, points: list[Point]) -> None:
 
 def _table(points: list[Point]) -> Table:
     per_test = [heading for name in ("ours", "paper's") for heading in (f"{name}\ndeviation", "\nz", "mean\nbatch")]
-    table = table_of("figure 1(c): loss per model of the perceptron", "\ntau", "\ns", "\nexact", *per_test)
+    table = table_of("figure 1(c), perceptron: loss per model of the perceptron", "\ntau", "\ns", "\nexact", *per_test)
     by_place: dict[tuple[int, float], dict[str, Point]] = {}
     for p in points:
         by_place.setdefault((p.tau, p.s), {})[p.test] = p

@@ -1,4 +1,4 @@
-"""Figure 5: is Delta* normal? Its values on all disjoint batches of 240, for one proposal, as a path learns.
+"""Figure 4: is Delta* normal? Its values on all disjoint batches of 240, for one proposal, as a path learns.
 
     Delta*_k = mean over batch k of Delta_i,  Delta_i = -s (l_i(theta') - l_i(theta)),  k = 1 .. N / 240
 
@@ -70,8 +70,8 @@ SCALES = {
 }
 
 
-@figure("5", SCALES)
-def figure_5(job: Job[Scale]) -> Made:
+@figure("normality", SCALES)
+def figure_normality(job: Job[Scale]) -> Made:
     """A histogram for every tau and epoch."""
     sampled = list(_sample(job))
     points = [point for point, _ in sampled]
@@ -92,7 +92,7 @@ def standard_error(differences: np.ndarray, batch: int = _BATCH) -> float:
 
 def _sample(job: Job[Scale]) -> Iterator[tuple[Point, np.ndarray]]:
     scale, seed = job.scale, job.seed
-    folder = job.out / "runs" / f"5-{job.scale_name}-seed{seed}"
+    folder = job.out / "runs" / f"normality-{job.scale_name}-seed{seed}"
     digits = tj.datasets.mnist()
     # In a random order, the same for all: batches of the stored order would not be random ones.
     order = np.random.default_rng(seed).permutation(len(digits.train_y))
@@ -241,7 +241,7 @@ def _draw(scale: Scale, sampled: list[tuple[Point, np.ndarray]], stem: Path) -> 
 
 def _table(points: list[Point]) -> Table:
     headings = ("tau", "epoch", "loss", "Delta", "rho", "skew", "kappa_3/12", "spread", "p")
-    table = table_of("figure 5: normality of Delta*", *headings)
+    table = table_of("figure 4, normality: shape of Delta*", *headings)
     for i, p in enumerate(points):
         is_last_of_tau = i + 1 < len(points) and points[i + 1].tau != p.tau
         numbers = (p.loss, p.delta, p.rho, p.skewness, p.kappa_3_over_12, p.spread, p.p_normal)
