@@ -147,6 +147,13 @@ class StoredRun(Recorded):
         return self.files.history
 
     @property
+    def s(self) -> np.ndarray:
+        """The tilt of every chain at its last record, (chains,), or what it began with."""
+        if self.records:
+            return np.asarray(self.records["s"][:, -1], np.float64)
+        return np.broadcast_to(np.asarray(self.identity["s"], np.float64), (self.chains,))
+
+    @property
     def chains(self) -> int:
         """Independent chains."""
         return self.files.chains

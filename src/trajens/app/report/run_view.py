@@ -83,9 +83,11 @@ class Evaluation:
         return f"{count} examples of {self.name}"
 
 
-def evaluate_run(stored: StoredRun, data: Path | None = None, chain: int | str = 0) -> Evaluation:
+def evaluate_run(
+    stored: StoredRun, data: Path | None = None, chain: int | str | None = None, draws: bool = False
+) -> Evaluation:
     """The ensemble of a run on a file, on its test set or on its training data; refused where it has no network."""
-    ensemble, labelled, name, is_fresh, noise = tried(stored, data, chain)
+    ensemble, labelled, name, is_fresh, noise = tried(stored, data, chain, draws)
     size, models = len(labelled.y), len(ensemble.path)
     kept = some(size, min(INPUTS, max(_EVALUATIONS // models, _FEWEST)))
     x, y = np.asarray(labelled.x)[kept], np.asarray(labelled.y)[kept]
@@ -163,7 +165,7 @@ class RunView:
     returned: Returned | None = None
 
 
-def load_view(path: Path, data: Path | None = None, chain: int | str = 0) -> RunView:
+def load_view(path: Path, data: Path | None = None, chain: int | str | None = None, draws: bool = False) -> RunView:
     """The run in a directory, which may go on meanwhile.
 
     Parameters
@@ -173,20 +175,23 @@ def load_view(path: Path, data: Path | None = None, chain: int | str = 0) -> Run
         Labelled data to try it on; these must be readable. Default its test set, or what it was trained on, if that is
         to be had.
     chain : int or str
-        Whose path is tried, from 0, or "all".
+        Whose path is tried, from 0, "s=X" or "all"; default all, where they are of one s.
+    draws : bool
+        Try all paths after burn-in that were kept, in place of the last ones.
     """
     stored, facts = _read(path)
-    chosen_chains(chain, stored.chains)
+    if chain is not None:
+        chosen_chains(chain, stored.chains, stored.s)
     summary = stored.summary() if has_summary(facts.records, facts.burn_in) else None
     found, episodes, why = None, None, ""
     if is_on_episodes(stored):
         require(data is None, f"data must be left out with a run on episodes, got '{data}'; leave it out.")
-        episodes = returned(stored, chain)
+        episodes = returned(stored, chain, draws)
     else:
         try:
-            found = evaluate_run(stored, data, chain)
+            found = evaluate_run(stored, data, chain, draws)
         except InputError as error:
-            if data is not None:
+            if data is not None or draws:
                 raise
             why = f"The ensemble was not tried on data: {error}"
     return RunView(
