@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -372,6 +373,19 @@ class Ensemble:
         Probabilities (tau, m, classes) of classifiers, outputs (tau, m) of regressors.
         """
         return self._members.parts(self._members.inputs(x), integer("chunk", chunk, 1, "try 1000"), progress)
+
+    def plot_reliability(self, x: Any, y: Any, axes: Any = None) -> Any:
+        """Draw how often classifiers are right against how sure they are; see `plots.plot_reliability`.
+
+        Needs ``pip install 'trajens[figures]'``. Takes and returns axes of Matplotlib.
+        """
+        from trajens.plots import plot_reliability
+
+        self._require_classes("evaluate")
+        return plot_reliability(self.summarise_predictions(x), numbers("labels", y), axes)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>"
 
     def __repr__(self) -> str:
         kind = "classifiers" if self.is_classifier else "regressors"

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from trajens.errors import InputError, integer, number, require
-from trajens.records import Records, after_burn_in, chains_by_s
+from trajens.records import chains_by_s
 
 ALL = "all"
 """The name of all chains together, whatever their s."""
@@ -26,20 +26,12 @@ class HasPaths(Protocol):
     """A run, in memory or stored, whose paths can be asked for."""
 
     @property
-    def records(self) -> Records:
-        """Arrays (chains, records)."""
-
-    @property
     def paths(self) -> np.ndarray:
         """The last path of every chain, (chains, tau, dim)."""
 
     @property
-    def history(self) -> np.ndarray | None:
-        """Paths (chains, records, tau, dim), where they were kept."""
-
-    @property
-    def burn_in(self) -> int:
-        """The epoch at which averages begin."""
+    def draws(self) -> np.ndarray:
+        """The paths kept after burn-in, (chains, draws, tau, dim)."""
 
     @property
     def s(self) -> np.ndarray:
@@ -112,32 +104,21 @@ def drawn_paths(
     most : int, optional
         Models at most; records are taken evenly. Default as many as have `LARGEST` bytes of parameters.
     """
-    history = run.history
-    require(
-        history is not None,
-        "draws are paths that were kept, got a run without; sample with keep_paths=True (--keep-paths), or take the "
-        "last paths, Ensemble.from_run.",
-    )
-    assert history is not None
-    chosen = chosen_chains(chain, len(history), run.s)
-    places = np.flatnonzero(after_burn_in(run.records, run.burn_in))
-    require(
-        len(places) > 0,
-        f"draws are paths after burn-in ({run.burn_in} epochs), got none yet; extend the run.",
-    )
-    tau, dim = history.shape[2:]
+    draws = run.draws
+    chosen = chosen_chains(chain, len(draws), run.s)
+    places, (tau, dim) = np.arange(draws.shape[1]), draws.shape[2:]
     if thin is not None:
         places = places[::-1][:: integer("thin", thin, 1, "1 takes every record")][::-1]
     if most is None:
         least = len(chosen) * tau
-        limit = max(LARGEST // (history.dtype.itemsize * max(dim, 1)), least)
+        limit = max(LARGEST // (draws.dtype.itemsize * max(dim, 1)), least)
     else:
         limit = integer("most", most, len(chosen) * tau, f"one draw is {len(chosen)} chains x {tau} models")
     count = min(len(places), limit // (len(chosen) * tau))
     # From the last one back, evenly: the last path is always one of them.
     places = places[np.round(np.linspace(len(places) - 1, 0, count + (count < len(places)))).astype(int)[:count]][::-1]
     # One chain at a time: the whole may be on the disk.
-    return np.stack([np.asarray(history[chain_number][places]) for chain_number in chosen])
+    return np.stack([np.asarray(draws[chain_number][places]) for chain_number in chosen])
 
 
 def _of_s(text: str, tilts: np.ndarray) -> np.ndarray:

@@ -12,12 +12,11 @@ from trajens.app.cli.environment import use_all_cores
 from trajens.app.cli.evaluate import CHAIN, DATA, DRAWS
 from trajens.app.cli.streams import say
 from trajens.app.kinds import as_number
-from trajens.app.report import NAME, RunView, load_sweep_view, load_view, page, sweep_page
+from trajens.app.report import NAME, RunView, load_sweep_view, load_view, page, sweep_page, write_page
 from trajens.app.sweeps.directory import SweepDirectory, TaskState
 from trajens.app.sweeps.lease import holder
 from trajens.app.sweeps.results import RunRow
 from trajens.errors import InputError, number, require
-from trajens.files import write_with_folder
 from trajens.run.stored import StoredRun
 
 EVERY = 10.0
@@ -110,20 +109,15 @@ def _write_sweep(directory: Path, file: Path, pause: float | None) -> None:
         )
         now = [(look.run, look.outcome, look.summary.get("epochs")) for look in found.looks]
         if is_over or now != before:
-            write_with_folder(file, _bytes(sweep_page(found, file.parent, None if is_over else pause)))
+            write_page(file, sweep_page(found, file.parent, None if is_over else pause))
             before = now
         if is_over or pause is None:
             return
         time.sleep(pause)
 
 
-def _bytes(text: str) -> bytes:
-    # The name of a directory need not be UTF-8.
-    return text.encode(errors="backslashreplace")
-
-
 def _write(file: Path, several: list[RunView], renewed_every: float | None = None) -> None:
-    write_with_folder(file, _bytes(page(several, renewed_every)))
+    write_page(file, page(several, renewed_every))
 
 
 def _watch(directories: list[Path], file: Path, tried: WhatIsTried, pause: float) -> None:
