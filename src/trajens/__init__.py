@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any
 from trajens.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from trajens import estimators as estimators
+    from trajens import plots as plots
+    from trajens import rl as rl
     from trajens import thermo as thermo
     from trajens.api import *  # noqa: F403
+    from trajens.app.report import report as report
     from trajens.app.sweeps import sweep as sweep
 
-_ABOVE = {"sweep": "trajens.app.sweeps"}
+_ABOVE = {"report": "trajens.app.report", "sweep": "trajens.app.sweeps"}
 """What is offered too, but stands above all that a run needs, and is loaded only for those who ask for it."""
+
+_MODULES = ("ensemble", "estimators", "plots", "rl", "thermo")
+"""Modules that stand there too, and are loaded when they are asked for."""
 
 
 def __getattr__(name: str) -> Any:
@@ -39,4 +46,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ABOVE, *import_module("trajens.api").__all__})
+    return sorted({*globals(), *_ABOVE, *_MODULES, *import_module("trajens.api").__all__})

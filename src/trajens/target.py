@@ -65,8 +65,9 @@ class Target:
         Number of models in a path.
     sigma : float
         Standard deviation of one step between neighbouring models.
-    s : float, one float per chain, or schedule
-        Tilt towards low loss; it multiplies the *mean* loss of each model.
+    s : float, several floats, or schedule
+        Tilt towards low loss; it multiplies the *mean* loss of each model. Several are given to as many chains each, in
+        order: of ``s=[5, 20, 80]`` and 48 chains the first 16 have 5. See `Run.by_s` for a table.
     prior : "auto", None or float
         Law of the first model: None is flat, a number is the standard deviation of a Gaussian around 0; "auto" is
         what suits the parameters of the problem, `Problem.prior`: 0.3 for the networks of `trajens.models`, else flat.
@@ -102,12 +103,13 @@ class Target:
 
     def s_of_chains(self, chains: int) -> np.ndarray:
         """The factor of s of every chain, shape (chains,)."""
+        values = np.atleast_1d(self.s_values)
         require(
-            self.s_values.ndim == 0 or self.s_values.shape == (chains,),
-            f"s must be one number or one per chain, got {self.s_values.size} numbers for {chains} chains; "
-            "set chains to the length of s.",
+            chains % len(values) == 0,
+            f"s must be one number, or some that chains can be divided into, got {len(values)} numbers for {chains} "
+            f"chains; set chains to a multiple of {len(values)}, for instance {16 * len(values)}.",
         )
-        return np.broadcast_to(self.s_values, (chains,)).astype(np.float32)
+        return np.repeat(values, chains // len(values)).astype(np.float32)
 
     def s_at(self, epoch: int, chains: int) -> np.ndarray:
         """The s of every chain at an epoch, shape (chains,)."""

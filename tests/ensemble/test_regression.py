@@ -170,7 +170,7 @@ def trained(tmp_path_factory):
 
 def test_evaluate_reports_the_scores_of_the_library(capsys, trained):
     run, data = str(trained / "run"), ["--data", str(trained / "data.npz")]
-    for chain, options, noise in ((0, [], None), ("all", ["--chain", "all", "--noise", "0.1"], 0.1)):
+    for chain, options, noise in ((None, [], None), ("all", ["--chain", "all", "--noise", "0.1"], 0.1)):
         code, out, err = call(capsys, "evaluate", run, *data, *options, "--json")
         assert code == 0, err
         expected = tj.Ensemble.load(run, chain).evaluate(X, Y, noise)

@@ -119,6 +119,8 @@ def test_a_table_with_names_and_classes_of_texts(classifier):
     np.testing.assert_array_equal(classifier.predict(X), classifier.classes_[said.argmax(1)])
     assert classifier.score(X, CLASSES) > 0.7
     assert classifier.path_.shape == (1, 2, classifier.ensemble_.model.dim)
+    assert classifier.n_draws_ > 1
+    assert len(classifier.ensemble_.path) == 2 * classifier.n_draws_
     assert classifier.s_ == pytest.approx(LIKELIHOODS * SIZE / 2)
     assert classifier.tilt_error_ == 0
 

@@ -10,7 +10,7 @@ import numpy as np
 from trajens.app.experiment import Experiment
 from trajens.app.sources import EpisodesData
 from trajens.datasets import Labelled, Reading, load, load_inputs
-from trajens.ensemble import Ensemble, chosen_chains
+from trajens.ensemble import Ensemble, drawn_paths, last_paths
 from trajens.ensemble.scores import noise_of_labels
 from trajens.errors import InputError, require
 from trajens.rl.catalogue import is_environment
@@ -32,24 +32,30 @@ class Tried(NamedTuple):
     noise: float | None = None
 
 
-def trained(source: str | Path | StoredRun, chain: int | str = 0) -> Ensemble:
-    """The ensemble of a run, of one chain or all, or of a file; it knows how its data are read, and their units."""
+def trained(source: str | Path | StoredRun, chain: int | str | None = None, draws: bool = False) -> Ensemble:
+    """The ensemble of a run, or of a file; it knows how its data are read, and their units.
+
+    With `draws`, all paths of the run after burn-in that were kept, in place of the last ones.
+    """
     if not isinstance(source, StoredRun) and Path(source).is_file():
-        require(str(chain) in ("0", "all"), f"chain must be left out with a file, got {chain!r} and '{source}'.")
-        return Ensemble.load(source)
+        is_whole = str(chain) in ("None", "0", "all")
+        require(is_whole, f"chain must be left out with a file, got {chain!r} and '{source}'; leave it out.")
+        return Ensemble.load(source, draws=draws)
     stored = source if isinstance(source, StoredRun) else StoredRun(source)
     if is_environment(str((stored.config or {}).get("problem"))):
         # What a policy says is of observations on a scale of its own: it is no classifier of a user's inputs.
         Experiment.load(stored).labelled_data  # noqa: B018
-    ensemble, reading = Ensemble.load(stored, chain), _reading(stored)
+    ensemble, reading = Ensemble.load(stored, chain, draws=draws), _reading(stored)
     label = None if reading is None or ensemble.is_classifier else reading.label
     units = ensemble.units if label is None else (label.mean, label.std)
     return Ensemble(ensemble.model, ensemble.path, reading, units)
 
 
-def tried(source: str | Path | StoredRun, data: Path | None = None, chain: int | str = 0) -> Tried:
+def tried(
+    source: str | Path | StoredRun, data: Path | None = None, chain: int | str | None = None, draws: bool = False
+) -> Tried:
     """An ensemble on data of a file, on the test set of its run, on what it held out, or on its training data."""
-    ensemble = trained(source, chain)
+    ensemble = trained(source, chain, draws)
     if data is not None:
         return Tried(ensemble, labelled(ensemble, data), data.name, True, noise_of(source, ensemble))
     stored = source if isinstance(source, StoredRun) else StoredRun(source)
@@ -134,14 +140,14 @@ def is_on_episodes(source: str | Path | StoredRun) -> bool:
     return stored.path.is_dir() and is_environment(str((stored.config or {}).get("problem")))
 
 
-def acting(source: str | Path | StoredRun, chain: int | str = 0) -> Acting:
-    """The policies of a run, of one chain or all."""
+def acting(source: str | Path | StoredRun, chain: int | str | None = None, draws: bool = False) -> Acting:
+    """The policies of a run, those of its last paths or of all draws after burn-in that were kept."""
     stored = source if isinstance(source, StoredRun) else StoredRun(source)
     found = Experiment.load(stored).source
     if not isinstance(found, EpisodesData):
         raise InputError(f"the run must be one on episodes, got '{stored.path}'; train CartPole-v1 for instance.")
-    paths = stored.paths
-    return Acting(np.concatenate(paths[chosen_chains(chain, len(paths))]), episodes_of(found.problem))
+    path = drawn_paths(stored, chain).reshape(-1, stored.paths.shape[-1]) if draws else last_paths(stored, chain)
+    return Acting(path, episodes_of(found.problem))
 
 
 def curve(episodes: Episodes, records: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

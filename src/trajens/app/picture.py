@@ -35,7 +35,9 @@ _POINTS = 200
 _LABELS = {"single": "single", "best": "best\nsingle", "vote": "vote", "mean": "mean"}
 
 
-def draw(file: Path, run: StoredRun, ensemble: Ensemble, data: Labelled, name: str, chain: int | str = 0) -> None:
+def draw(
+    file: Path, run: StoredRun, ensemble: Ensemble, data: Labelled, name: str, chain: int | str | None = None
+) -> None:
     """Write a picture of one chain of a run, or of all chains.
 
     Parameters
@@ -45,16 +47,16 @@ def draw(file: Path, run: StoredRun, ensemble: Ensemble, data: Labelled, name: s
     run : StoredRun
         Whose records are drawn.
     ensemble : Ensemble
-        The path of the chain, or those of all chains.
+        The paths of these chains.
     data : Labelled
         Inputs the ensemble is tried on.
     name : str
         What they are, as in "the test set".
     chain : int or str
-        With "all", records are averaged over chains.
+        Over whose records is averaged; default all, where they are of one s.
     """
     records = drawable(file, run)
-    chosen = chosen_chains(chain, len(records["epoch"]))
+    chosen = chosen_chains(chain, len(records["epoch"]), run.s)
     curves = {column: values[chosen].mean(0) for column, values in records.items()}
     last_panels = _draw_classes if ensemble.is_classifier else _draw_numbers
 
@@ -210,7 +212,7 @@ def _draw_doubts(axes: Any, data: Labelled, chosen: np.ndarray, agreement: np.nd
         )
 
 
-def draw_returns(file: Path, run: StoredRun, acting: Acting, chain: int | str = 0) -> None:
+def draw_returns(file: Path, run: StoredRun, acting: Acting, chain: int | str | None = None) -> None:
     """Write a picture of one chain of a run, or of all chains.
 
     Parameters
@@ -219,12 +221,12 @@ def draw_returns(file: Path, run: StoredRun, acting: Acting, chain: int | str = 
         Ends in .png or .pdf; its folder is made if need be.
     run : StoredRun
     acting : Acting
-        The policies of the chain, or of all chains.
+        The policies of these chains.
     chain : int or str
-        With "all", records are averaged over chains.
+        Over whose records is averaged; default all, where they are of one s.
     """
     records = drawable(file, run)
-    chosen = chosen_chains(chain, len(records["epoch"]))
+    chosen = chosen_chains(chain, len(records["epoch"]), run.s)
     curves = {column: values[chosen].mean(0) for column, values in records.items()}
     scores = acting.scores()
 

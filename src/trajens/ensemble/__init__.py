@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-from trajens.ensemble.ensemble import Ensemble, chosen_chains, model_of
+from trajens.ensemble.ensemble import Ensemble, model_of
 from trajens.ensemble.members import CHUNK, Applied, Predictor
 from trajens.ensemble.scores import (
     RegressionScores,
@@ -15,6 +15,7 @@ from trajens.ensemble.scores import (
     scores,
     vote,
 )
+from trajens.ensemble.selection import chosen_chains, drawn_paths, last_paths
 
 __all__ = [
     "CHUNK",
@@ -25,7 +26,9 @@ __all__ = [
     "Scores",
     "calibrated_scores",
     "chosen_chains",
+    "drawn_paths",
     "expected_calibration_error",
+    "last_paths",
     "model_of",
     "ood_scores",
     "regression_scores",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -24,39 +25,15 @@ from trajens.ensemble.members import (
 )
 from trajens.ensemble.saved import Saved, read_ensemble, write_ensemble
 from trajens.ensemble.scores import RegressionScores, Scores, vote
+from trajens.ensemble.selection import chain_of, drawn_paths, last_paths
 from trajens.ensemble.uncertainty import Predictions, summarise_predictions
-from trajens.errors import InputError, integer, require
+from trajens.errors import integer, require
 from trajens.models import described
 from trajens.models.base import Model
 from trajens.precision import numbers
 from trajens.run.identity import fingerprint_network, require_same_network
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
-
-ALL = "all"
-"""The name of all chains together."""
-
-
-def chosen_chains(chain: int | str, chains: int) -> np.ndarray:
-    """The numbers (1,) or (chains,) of the chains that `chain` means.
-
-    Parameters
-    ----------
-    chain : int or str
-        A whole number from 0, also as text, or "all".
-    chains : int
-        How many there are.
-    """
-    if isinstance(chain, str):
-        if chain == ALL:
-            return np.arange(chains)
-        try:
-            chain = int(chain)
-        except ValueError:
-            raise InputError(
-                f"chain must be a whole number in 0..{chains - 1} or {ALL}, got {chain!r}; count from 0."
-            ) from None
-    return np.array([integer("chain", chain, 0, f"count from 0, or take '{ALL}'", chains - 1)])
 
 
 class Ensemble:
@@ -103,25 +80,72 @@ class Ensemble:
     @classmethod
     def from_run(
         cls,
-        run: Run,
+        run: Run | StoredRun,
         model: Predictor | None = None,
-        chain: int | str = 0,
+        chain: int | str | None = None,
         apply: Apply | None = None,
         outputs: int | None = None,
+        *,
+        s: float | None = None,
     ) -> Ensemble:
-        """The last path of one chain of a run; with "all" those of all chains, one after the other.
+        """The last paths of all chains of a run, one after the other, which must be of one s.
 
         Parameters
         ----------
-        run : Run
+        run : Run or StoredRun
         model : Predictor, optional
             Default: that of the run's problem, if it is one of `tj.models`.
-        chain : int or str
+        chain : int or str, optional
+            The path of one chain, from 0; "all" joins those of all chains, whatever their s.
         apply, outputs
             In place of a model, for a problem of pytrees: ``apply(params, x) -> (m, outputs)``, see `from_apply`.
+        s : float, optional
+            The chains of this s, of a run of several.
         """
-        problem = run.target.problem
-        path, witness = _joined(run.paths, chain), fingerprint_network(problem)
+        return cls._of(run, last_paths(run, chain_of(chain, s)), model, apply, outputs)
+
+    @classmethod
+    def from_draws(
+        cls,
+        run: Run | StoredRun | str | Path,
+        model: Predictor | None = None,
+        chain: int | str | None = None,
+        apply: Apply | None = None,
+        outputs: int | None = None,
+        *,
+        s: float | None = None,
+        thin: int | None = None,
+        most: int | None = None,
+    ) -> Ensemble:
+        """The paths of all chains at all records after burn-in: the average over the posterior, not its last draw.
+
+        The run must have kept them, ``keep_paths=True``. Models are in the order chain, draw, place in the path.
+
+        Parameters
+        ----------
+        run : Run, StoredRun or directory of a run
+        model, chain, apply, outputs, s
+            As for `from_run`.
+        thin : int, optional
+            Take every so many-th record, the last included.
+        most : int, optional
+            Models at most, taken evenly over records; default as many as 1 GiB of parameters holds.
+        """
+        found = StoredRun(run) if isinstance(run, (str, Path)) else run
+        draws = drawn_paths(found, chain_of(chain, s), thin, most)
+        return cls._of(found, draws.reshape(-1, draws.shape[-1]), model, apply, outputs)
+
+    @classmethod
+    def _of(
+        cls,
+        run: Run | StoredRun,
+        path: np.ndarray,
+        model: Predictor | None,
+        apply: Apply | None = None,
+        outputs: int | None = None,
+    ) -> Ensemble:
+        """An ensemble of models of a run, with the model it is of, or the function that was given in its place."""
+        problem = None if isinstance(run, StoredRun) else run.target.problem
         if apply is not None:
             require(
                 model is None, "model and apply must not both be given: each says what the model is; leave one out."
@@ -129,7 +153,12 @@ class Ensemble:
             require(
                 outputs is not None, "outputs must be given with apply, got none; give the number of classes, or 1."
             )
-            return cls.from_apply(apply, path, outputs or 0, problem.unravel)
+            return cls.from_apply(apply, path, outputs or 0, None if problem is None else problem.unravel)
+        if isinstance(run, StoredRun):
+            found = cls(model_of(run) if model is None else model, path)
+            run.require_network(found._members.compiled)
+            return found
+        witness = fingerprint_network(run.target.problem)
         known = getattr(witness, "network", None) if model is None else model
         require(
             isinstance(known, Model) or model is not None,
@@ -141,8 +170,16 @@ class Ensemble:
         return found
 
     @classmethod
-    def load(cls, source: str | Path | StoredRun, chain: int | str = 0, model: Predictor | None = None) -> Ensemble:
-        """What `save` wrote; or the path of one chain in the newest checkpoint of a run, or those of all chains.
+    def load(
+        cls,
+        source: str | Path | StoredRun,
+        chain: int | str | None = None,
+        model: Predictor | None = None,
+        *,
+        draws: bool = False,
+        most: int | None = None,
+    ) -> Ensemble:
+        """What `save` wrote; or the paths of all chains, of one s, in the newest checkpoint of a run.
 
         Inputs are on the scale of the training; for those of a file, see `Reading.inputs`. So are the outputs of a
         run, see `rescaled`; those of a file are as they were when it was saved.
@@ -151,20 +188,25 @@ class Ensemble:
         ----------
         source : str, Path or StoredRun
             A file, or the directory of a run.
-        chain : int or str
-            Of a run, from 0; "all" joins the paths of all chains, one after the other, whatever their s.
+        chain : int or str, optional
+            Of a run, from 0; "s=80" takes the chains of that s, "all" those of all chains, whatever their s.
         model : Predictor, optional
             Default: what the file or run says; one with a loss of the user's own knows none, see `Applied.of`. One
             whose outputs are not those of the network that was trained is refused, where that is known.
+        draws : bool
+            Of a run that kept its paths: those at all records after burn-in, as `from_draws` takes them.
+        most : int, optional
+            With `draws`: models at most.
         """
+        require(draws or most is None, f"most must be left out without draws, got {most!r}; add draws=True.")
         if not isinstance(source, StoredRun) and not Path(source).is_dir():
+            require(not draws, f"draws are those of a run, got the file '{source}'; give the directory of the run.")
             saved = read_ensemble(Path(source), model)
             return cls(saved.model, saved.path, saved.reading, saved.units)
         stored = source if isinstance(source, StoredRun) else StoredRun(source)
-        paths = stored.paths
-        found = cls(model_of(stored) if model is None else model, _joined(paths, chain))
-        stored.require_network(found._members.compiled)
-        return found
+        if draws:
+            return cls.from_draws(stored, model, chain, most=most)
+        return cls.from_run(stored, model, chain)
 
     def save(self, file: str | Path, overwrite: bool = False) -> Path:
         """Write all there is to it into one file, for `load`: no run directory is needed, and no pickle used.
@@ -332,6 +374,23 @@ class Ensemble:
         """
         return self._members.parts(self._members.inputs(x), integer("chunk", chunk, 1, "try 1000"), progress)
 
+    def plot_reliability(self, x: Any, y: Any, axes: Any = None) -> Any:
+        """Draw how often classifiers are right against how sure they are; see `plots.plot_reliability`.
+
+        Needs ``pip install 'trajens[figures]'``. Takes and returns axes of Matplotlib.
+        """
+        from trajens.plots import plot_reliability
+
+        self._require_classes("evaluate")
+        return plot_reliability(self.summarise_predictions(x), numbers("labels", y), axes)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>"
+
+    def __repr__(self) -> str:
+        kind = "classifiers" if self.is_classifier else "regressors"
+        return f"Ensemble({len(self.path)} {kind} of {self.model})"
+
     def _require_classes(self, instead: str) -> None:
         require(self.is_classifier, f"probabilities are those of classifiers, got a model of 1 output; use {instead}.")
 
@@ -343,11 +402,6 @@ def model_of(run: StoredRun) -> Model:
         f"the run must be one of a network, got '{run.path}', which has none; pass the model it belongs to.",
     )
     return described(run.model or {})
-
-
-def _joined(paths: np.ndarray, chain: int | str) -> np.ndarray:
-    """The paths of the chosen chains, one after the other."""
-    return np.concatenate(paths[chosen_chains(chain, len(paths))])
 
 
 def _is_like(one: Predictor, other: Predictor) -> bool:

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from trajens.acceptance import Penalty
 from trajens.datasets.arrays import moments, standardised
-from trajens.ensemble import Ensemble
+from trajens.ensemble import Ensemble, drawn_paths
 from trajens.errors import integer, require
 from trajens.losses import Weighted, WeightedData
 from trajens.models import ACTIVATION, mlp
@@ -75,6 +75,8 @@ PAIRS, PAIRS_PER_EXAMPLE, MOST_PAIRS = 4e6, 2e4, 5e7
 """Of the default budget, of every chain: at least, for every example, and at most."""
 
 _RECORDS = 30
+_KEPT = 2**27
+"""Bytes of paths that are kept at most, so that predictions are averages over them and not over the last ones."""
 _SEEDS = 2**31 - 1
 
 
@@ -139,7 +141,9 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(_SEEDS))
         run = self._trained(network, problem, scaled, y, EVOLUTION if begin is None else begin, seed)
         self.path_ = run.paths
-        self.ensemble_ = Ensemble(network, np.concatenate(run.paths))
+        draws = run.paths[:, None] if run.history is None else drawn_paths(run)
+        self.n_draws_ = draws.shape[0] * draws.shape[1]
+        self.ensemble_ = Ensemble(network, draws.reshape(-1, draws.shape[-1]))
         found = run.summary()
         self.n_iter_, self.s_, self.loss_ = run.epochs, float(run.s[0]), float(found["loss"])
         self.tilt_error_ = 0.0 if run.settings.acceptance.takes_all_data else float(found["tilt_error"])
@@ -164,6 +168,7 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
             seed=seed,
             acceptance=usual_acceptance(problem, self.chains * self.tau, tolerance=self.tolerance),
             records=_RECORDS,
+            keep_paths=4 * _RECORDS * self.chains * self.tau * problem.dim <= _KEPT,
             progress=bool(self.verbose),
         )
 

@@ -73,9 +73,12 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
     feature_names_in_ : array (n_features_in_,)
         Of inputs with names.
     path_ : array (chains, tau, parameters)
-        The models.
+        The last paths.
     ensemble_ : Ensemble
-        The same as a `trajens.Ensemble`, for inputs as `inputs` gives them.
+        What predicts, a `trajens.Ensemble` for inputs as `inputs` gives them: the models of the paths at all records
+        after burn-in where these take at most 128 MiB, else those of `path_`.
+    n_draws_ : int
+        Paths in it, of all chains together.
     mean_, scale_ : array (n_features_in_,)
         Of the training data; scale infinite of what does not vary.
     n_iter_ : int

@@ -61,7 +61,7 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
     noise_ : float
         Standard deviation of labels around the true function, in their units, from a fifth of the data that were held
         out: what the error there is above the spread of the models.
-    n_features_in_, feature_names_in_, path_, ensemble_, mean_, scale_, n_iter_, s_, loss_, tilt_error_
+    n_features_in_, feature_names_in_, path_, ensemble_, n_draws_, mean_, scale_, n_iter_, s_, loss_, tilt_error_
         As for `TrajectoryEnsembleClassifier`; `ensemble_` predicts in the units of the labels.
     """
 

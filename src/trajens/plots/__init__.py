@@ -1,1 +1,5 @@
-"""Pictures of a run, for which Matplotlib is imported when one is drawn."""
+"""Figures: those of runs and ensembles, and the style of all of them."""
+
+from trajens.plots.run import plot_by_s, plot_reliability, plot_run
+
+__all__ = ["plot_by_s", "plot_reliability", "plot_run"]

@@ -99,6 +99,13 @@ def plain_logarithm(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def engineering(axis: Any) -> None:
+    """Label an axis of large numbers with 10 k, 2 M and so on, without a factor beside it."""
+    from matplotlib.ticker import EngFormatter
+
+    axis.set_major_formatter(EngFormatter())
+
+
 def legend(axes: Any, entries: Sequence[dict[str, Any]], place: Any, columns: int = 1) -> None:
     """A further legend of `axes`; an entry is the label and the look of a line, which need not be drawn."""
     from matplotlib.legend import Legend

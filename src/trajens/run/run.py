@@ -31,7 +31,8 @@ from trajens.run.log import Log
 from trajens.run.loop import Loop, show_progress
 from trajens.run.progress import Show
 from trajens.run.state import RunState, first_run_state, unpack
-from trajens.run.stored import Recorded, StoredRun, summary_of
+from trajens.run.stored import Recorded, StoredRun, in_lines, summary_of
+from trajens.run.tables import Summary
 from trajens.sampling.footprint import require_room
 from trajens.sampling.kernel import State, state_like
 from trajens.sampling.program import Control
@@ -132,8 +133,8 @@ class Run(Recorded):
         """Whether all epochs asked for were done; False after a stop."""
         return self.run_state.is_complete
 
-    def summary(self, chains: Any = None) -> dict[str, Any]:
-        """Plain numbers over the epochs after burn-in, averaged over all chains or those in `chains`.
+    def summary(self, chains: Any = None) -> Summary:
+        """Plain numbers over the epochs after burn-in, averaged over all chains or those in `chains`, as a dict.
 
         ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are standard errors over chains, NaN for a
         single one. ``loss_mcse`` is that of the loss by the effective draws of all records; ``rhat`` and ``ess`` are
@@ -166,7 +167,7 @@ class Run(Recorded):
         return replace(self, run_state=replace(self.run_state, marks=extend_marks(self.marks, epochs, records)))
 
     def __repr__(self) -> str:
-        return f"Run({self.target}, epochs={self.epochs}, chains={self.settings.chains})"
+        return f"Run({self.target}, epochs={self.epochs}, chains={self.settings.chains}): {in_lines(self)}"
 
 
 def sample(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import json
 import re
 import warnings
@@ -15,13 +16,14 @@ import numpy as np
 from trajens.convergence import Group, by_s
 from trajens.convergence import criteria as convergence
 from trajens.convergence.criteria import in_words
-from trajens.errors import require
+from trajens.errors import InputError, StorageError, require
 from trajens.files import in_shell, write_atomically
 from trajens.losses import Network
-from trajens.records import Records, has_summary, summarise
+from trajens.records import Records, after_burn_in, has_summary, summarise
 from trajens.run.arviz import inference_data
 from trajens.run.identity import describe_machine, require_same, require_same_network
 from trajens.run.state import FORMAT, IDENTITY, start_in
+from trajens.run.tables import NumberTable, Summary, records_frame, rows_by_s
 from trajens.storage.checkpoint import Arrays
 from trajens.storage.directory import CONFIG, RunFiles
 
@@ -42,12 +44,75 @@ class HasRecords(Protocol):
         """Paths (chains, records, tau, dim), where they were kept."""
 
     @property
+    def start_records(self) -> Records:
+        """How the loss fell in a start by evolution; empty where there was none."""
+
+    @property
     def burn_in(self) -> int:
         """The epoch at which averages begin."""
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """How it samples what, in plain values."""
 
 
 class Recorded:
     """What `Run` and `StoredRun` have in common."""
+
+    @property
+    def draws(self: HasRecords) -> np.ndarray:
+        """The paths at the records after burn-in, (chains, draws, tau, dim), of a run with ``keep_paths=True``.
+
+        Those of a run in a directory are mapped from the disk.
+        """
+        history = self.history
+        if history is None:
+            raise InputError(
+                "draws are paths that were kept, got a run without; sample with keep_paths=True (--keep-paths), or "
+                "take the last paths, run.paths."
+            )
+        is_after = after_burn_in(self.records, self.burn_in)
+        require(
+            bool(is_after.any()),
+            f"draws are paths after burn-in ({self.burn_in} epochs), got none yet; extend the run.",
+        )
+        # These are the last records, so that a slice will do.
+        return history[:, int(np.argmax(is_after)) :]
+
+    def by_s(self: HasRecords) -> NumberTable:
+        """A table with one row for the chains of every s, smallest first, over the records after burn-in.
+
+        ``loss`` is the mean per model, ``loss_stderr`` its standard error over chains (NaN for a single one),
+        ``loss_mcse`` that by effective draws; ``ess`` and ``rhat`` are the worst of what `convergence` finds.
+        Rows are dicts, ``by_s()["loss"]`` is an array, ``by_s().to_dataframe()`` a data frame of pandas.
+        """
+        return rows_by_s(self.records, self.burn_in)
+
+    def to_dataframe(self: HasRecords) -> Any:
+        """All records as a ``pandas.DataFrame``, one row for every chain and record; needs pandas."""
+        return records_frame(self.records)
+
+    def plot(self: HasRecords, axes: Any = None, against: str | None = None) -> Any:
+        """Draw loss, s, acceptance rate and batch of every s against epochs or pairs of losses; see `plots.plot_run`.
+
+        Needs ``pip install 'trajens[figures]'``. Takes and returns an array of four axes of Matplotlib.
+        """
+        from trajens.plots import plot_run
+
+        return plot_run(self, axes, against)
+
+    def plot_by_s(self: HasRecords, exact: Any = None, axes: Any = None) -> Any:
+        """Draw the mean loss against s, with error bars, and an exact curve beside it; see `plots.plot_by_s`.
+
+        Needs ``pip install 'trajens[figures]'``. Takes and returns axes of Matplotlib.
+        """
+        from trajens.plots import plot_by_s
+
+        return plot_by_s(self, exact, axes)
+
+    def _repr_html_(self: HasRecords) -> str:
+        title = html.escape(heading(self))
+        return f"<p>{title}</p>{rows_by_s(self.records, self.burn_in)._repr_html_() if self.records else ''}"
 
     def convergence(self: HasRecords, superchains: int | None = None) -> list[Group]:
         """R-hat, effective draws, errors and drifts of loss and projections, for the chains of every s after burn-in.
@@ -147,6 +212,13 @@ class StoredRun(Recorded):
         return self.files.history
 
     @property
+    def s(self) -> np.ndarray:
+        """The tilt of every chain at its last record, (chains,), or what it began with."""
+        if self.records:
+            return np.asarray(self.records["s"][:, -1], np.float64)
+        return np.broadcast_to(np.asarray(self.identity["s"], np.float64), (self.chains,))
+
+    @property
     def chains(self) -> int:
         """Independent chains."""
         return self.files.chains
@@ -224,7 +296,7 @@ class StoredRun(Recorded):
         """Every start: versions, machine, command, first epoch; lines that are damaged are left out."""
         return self.files.sessions
 
-    def summary(self, chains: Any = None) -> dict[str, Any]:
+    def summary(self, chains: Any = None) -> Summary:
         """Plain numbers over the epochs after burn-in; see `trajens.Run.summary`."""
         return summary_of(self.records, self.burn_in, self.epoch, self.seconds, chains)
 
@@ -273,10 +345,30 @@ class StoredRun(Recorded):
         write_atomically(self.path / _EVALUATION, content.encode())
 
     def __repr__(self) -> str:
-        return f"StoredRun({str(self.path)!r})"
+        name = f"StoredRun({str(self.path)!r})"
+        # A directory that is empty or damaged has a name all the same.
+        with contextlib.suppress(InputError, StorageError, OSError):
+            return f"{name}: {in_lines(self)}"
+        return name
 
 
-def summary_of(records: Records, burn_in: int, epochs: int, seconds: float, chains: Any = None) -> dict[str, Any]:
+def heading(run: HasRecords) -> str:
+    """What a run is, in one line: chains, epochs, burn-in, records."""
+    count = run.records["epoch"].shape if run.records else (0, 0)
+    epochs = int(run.records["epoch"][0, -1]) if run.records else 0
+    known = run.description
+    return (
+        f"{known['chains']} chains of tau = {known['tau']} models with {known['parameters']} parameters, "
+        f"{count[1]} records up to epoch {epochs:,}, burn-in {run.burn_in:,}"
+    )
+
+
+def in_lines(run: HasRecords) -> str:
+    """The heading of a run, and its table by s where there is something after burn-in."""
+    return "\n".join([heading(run), *([repr(table)] if (table := rows_by_s(run.records, run.burn_in)) else [])])
+
+
+def summary_of(records: Records, burn_in: int, epochs: int, seconds: float, chains: Any = None) -> Summary:
     """`summarise` for all chains or those in `chains`, with what a run knows besides its records."""
     require(
         has_summary(records, burn_in),
@@ -286,7 +378,7 @@ def summary_of(records: Records, burn_in: int, epochs: int, seconds: float, chai
     chosen = {name: values[select] for name, values in records.items()}
     groups = convergence.by_s(chosen, burn_in)
     known = {**summarise(chosen, burn_in), **convergence.numbers(groups), "convergence": in_words(groups)}
-    return {**known, "epochs": epochs, "burn_in": burn_in, "seconds": seconds}
+    return Summary({**known, "epochs": epochs, "burn_in": burn_in, "seconds": seconds})
 
 
 def _as_mlp(description: dict[str, Any]) -> dict[str, Any]:

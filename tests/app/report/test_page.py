@@ -145,7 +145,7 @@ def test_a_page_of_classes_has_every_panel_and_the_numbers_of_the_library(classe
         assert numerals.number(scores[key]) in found.text
     summary = stored.summary()
     assert f"{summary['loss']:.4g} ± {summary['loss_stderr']:.2g}" in found.text
-    assert "3 models, tried on 90 examples of the training data. They were trained on these" in found.text
+    assert "6 models, tried on 90 examples of the training data. They were trained on these" in found.text
     for words in ("tau 3", "seed 0", "chains 2", "epochs 600", "Penalty(chunk=16", tj.__version__):
         assert words in found.text
 

@@ -24,13 +24,13 @@ from trajens.run.stored import StoredRun
 
 
 def evaluate_returns(
-    sources: list[Path], data: list[Path] | None, noise: str | None, chain: str, episodes: str | None, as_json: bool
+    sources: list[Path], given: dict[str, Any], which: dict[str, Any], episodes: str | None, as_json: bool
 ) -> None:
-    """Print the returns of the policies of a run."""
+    """Print the returns of the policies of a run; `which` are chain and draws, what else was `given` is refused."""
     require(len(sources) == 1, f"one run on episodes can be evaluated at a time, got {len(sources)}; give one.")
-    for name, given in (("data", data), ("noise", noise)):
-        require(given is None, f"{name} must be left out with a run on episodes, got {given}; leave it out.")
-    found = acting(sources[0], chain)
+    for name, value in given.items():
+        require(value is None, f"{name} must be left out with a run on episodes, got {value}; leave it out.")
+    found = acting(sources[0], **which)
     count = EPISODES if episodes is None else whole("episodes", episodes)
     returns = found.scores(count)
     name = found.episodes.environment.name
@@ -55,7 +55,16 @@ def print_json(numbers: dict[str, Any]) -> None:
 Rows = Iterator[tuple[str, str]]
 
 CHAIN = Annotated[
-    str, typer.Option(metavar="N|all", help="Which chain of a run, from 0; all makes one ensemble of all chains.")
+    str | None,
+    typer.Option(
+        metavar="N|s=X|all",
+        help="Which chains of a run: one, from 0; those of one s; or all, whatever their s.",
+        show_default="all, which must be of one s",
+    ),
+]
+DRAWS = Annotated[
+    bool,
+    typer.Option("--draws", help="Use all paths after burn-in, of a run with --keep-paths, in place of the last ones."),
 ]
 SOURCES = Annotated[
     list[Path],
@@ -140,7 +149,8 @@ def evaluate(
             show_default="MNIST's test set, or the run's data",
         ),
     ] = None,
-    chain: CHAIN = "0",
+    chain: CHAIN = None,
+    draws: DRAWS = False,
     noise: Annotated[
         str | None,
         typer.Option(
@@ -161,8 +171,9 @@ def evaluate(
     Of a run on episodes: returns, with their errors, of single models and of the ensemble, in fresh episodes.
     """
     use_all_cores()
+    which = {"chain": chain, "draws": draws}
     if is_on_episodes(sources[0]):
-        evaluate_returns(sources, data, noise, chain, episodes, as_json)
+        evaluate_returns(sources, {"data": data, "noise": noise}, which, episodes, as_json)
         return
     require(
         episodes is None or not sources[0].exists(),
@@ -170,7 +181,7 @@ def evaluate(
     )
     files = data or []
     require(len(files) <= 2, f"data must be given once, or twice for data from outside, got {len(files)}; leave some.")
-    ensemble, given, name, known = _joined(sources, files[0] if files else None, chain)
+    ensemble, given, name, known = _joined(sources, files[0] if files else None, which)
     outside = inputs(ensemble, files[1]) if len(files) == 2 else None
     message = f"noise must be a number >= 0, got {noise!r}; leave it out for that of the held-out examples."
     level = known if noise is None else as_number(noise, message)
@@ -209,7 +220,8 @@ def picture(
         Path | None, typer.Option(metavar="FILE", help="Picture to write.", show_default="picture.png in DIR")
     ] = None,
     data: DATA = None,
-    chain: CHAIN = "0",
+    chain: CHAIN = None,
+    draws: DRAWS = False,
 ) -> None:
     """Draw a run: loss, acceptance and batch, accuracy against members, and what the members disagree on.
 
@@ -223,21 +235,21 @@ def picture(
     if is_on_episodes(stored):
         require(data is None, f"data must be left out with a run on episodes, got '{data}'; leave it out.")
         file = directory / "picture.png" if out is None else out
-        draw_returns(file, stored, acting(stored, chain), chain)
+        draw_returns(file, stored, acting(stored, chain, draws), chain)
         typer.echo(f"wrote {file}")
         return
-    ensemble, given, name, *_ = tried(stored, data, chain)
+    ensemble, given, name, *_ = tried(stored, data, chain, draws)
     file = directory / "picture.png" if out is None else out
     draw(file, stored, ensemble, given, name, chain)
     typer.echo(f"wrote {file}")
 
 
-def _joined(sources: list[Path], data: Path | None, chain: str) -> tuple[Ensemble, Any, str, float | None]:
+def _joined(sources: list[Path], data: Path | None, which: dict[str, Any]) -> tuple[Ensemble, Any, str, float | None]:
     """One ensemble of all sources, data with labels, what they are called, and the noise of labels if it is known."""
     if data is None:
-        first, given, name, _, noise = tried(sources[0], None, chain)
-        return Ensemble.join([first, *(trained(source, chain) for source in sources[1:])]), given, name, noise
-    ensemble = Ensemble.join(trained(source, chain) for source in sources)
+        first, given, name, _, noise = tried(sources[0], None, **which)
+        return Ensemble.join([first, *(trained(source, **which) for source in sources[1:])]), given, name, noise
+    ensemble = Ensemble.join(trained(source, **which) for source in sources)
     return ensemble, labelled(ensemble, data), data.name, noise_of(sources[0], ensemble)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 from trajens.app.cli.environment import use_all_cores
-from trajens.app.cli.evaluate import CHAIN, SOURCES
+from trajens.app.cli.evaluate import CHAIN, DRAWS, SOURCES
 from trajens.app.evaluation import inputs, trained
 from trajens.datasets import Label, tables
 from trajens.datasets.arrays import images_in
@@ -38,7 +38,8 @@ def predict(
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write.")] = Path("predictions.csv"),
-    chain: CHAIN = "0",
+    chain: CHAIN = None,
+    draws: DRAWS = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Answers of an ensemble, one line per input, as CSV.
@@ -57,7 +58,7 @@ def predict(
         f"out must not be the file of the inputs, got '{out}'; choose another.",
     )
     use_all_cores()
-    ensemble = trained(source, chain)
+    ensemble = trained(source, chain, draws)
     x = inputs(ensemble, inputs_file)
     label = Label() if ensemble.reading is None else ensemble.reading.label
     given = _given(inputs_file, len(x))
@@ -121,13 +122,14 @@ def _fitted(ensemble: Ensemble, x: np.ndarray) -> tuple[list[str], Iterator[list
 def export(
     sources: SOURCES,
     out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")] = Path("ensemble.npz"),
-    chain: CHAIN = "0",
+    chain: CHAIN = None,
+    draws: DRAWS = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write the ensemble of a run, or of several, into one file, which knows its model and how its data are read.
 
     ``trajens evaluate``, ``trajens predict`` and ``tj.Ensemble.load`` take it in place of the directory.
     """
-    ensemble = Ensemble.join(trained(source, chain) for source in sources)
+    ensemble = Ensemble.join(trained(source, chain, draws) for source in sources)
     ensemble.save(out, overwrite)
     typer.echo(f"wrote {len(ensemble.path)} models to {out} ({out.stat().st_size / 1e6:.2g} MB)")

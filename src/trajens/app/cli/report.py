@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from trajens.app.cli.environment import use_all_cores
-from trajens.app.cli.evaluate import CHAIN, DATA
+from trajens.app.cli.evaluate import CHAIN, DATA, DRAWS
 from trajens.app.cli.streams import say
 from trajens.app.kinds import as_number
-from trajens.app.report import NAME, RunView, load_sweep_view, load_view, page, sweep_page
+from trajens.app.report import NAME, RunView, load_sweep_view, load_view, page, sweep_page, write_page
 from trajens.app.sweeps.directory import SweepDirectory, TaskState
 from trajens.app.sweeps.lease import holder
 from trajens.app.sweeps.results import RunRow
 from trajens.errors import InputError, number, require
-from trajens.files import write_with_folder
 from trajens.run.stored import StoredRun
 
 EVERY = 10.0
@@ -37,7 +36,8 @@ def report(
         ),
     ] = None,
     data: DATA = None,
-    chain: CHAIN = "0",
+    chain: CHAIN = None,
+    draws: DRAWS = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Renew the page until all runs are complete; Ctrl-C ends it sooner.")
     ] = False,
@@ -56,26 +56,39 @@ def report(
     require(
         file.suffix.lower() in (".html", ".htm"), f"out must end in .html, got '{file}'; choose a name such as {NAME}."
     )
-    is_sweep = _is_sweep(directories, data, chain)
+    tried = WhatIsTried(data, chain, draws)
+    is_sweep = _is_sweep(directories, tried)
     if not is_sweep:
         # For a sweep nothing is computed, and its runs may need all that is here.
         use_all_cores()
     if is_sweep:
         _write_sweep(directories[0], file, pause if watch else None)
     elif watch:
-        _watch(directories, file, data, chain, pause)
+        _watch(directories, file, tried, pause)
     else:
-        _write(file, [load_view(directory, data, chain) for directory in directories])
+        _write(file, [load_view(directory, *tried) for directory in directories])
     typer.echo(f"wrote {file}")
 
 
-def _is_sweep(directories: list[Path], data: Path | None, chain: str) -> bool:
+class WhatIsTried(NamedTuple):
+    """What the ensembles of runs are tried on, and which of their paths they are."""
+
+    data: Path | None
+    chain: str | None
+    draws: bool
+
+
+def _is_sweep(directories: list[Path], tried: WhatIsTried) -> bool:
     """Whether it is a sweep that is asked for, and nothing that there is not of one."""
     swept = [directory for directory in directories if SweepDirectory(directory).is_begun]
     if not swept:
         return False
     require(len(directories) == 1, f"a sweep must be reported alone, got '{swept[0]}' with others; give one directory.")
-    for name, is_left_out in (("data", data is None), ("chain", chain == "0")):
+    for name, is_left_out in (
+        ("data", tried.data is None),
+        ("chain", tried.chain is None),
+        ("draws", not tried.draws),
+    ):
         require(
             is_left_out, f"{name} must be left out with a sweep, got it for '{swept[0]}'; report its runs one by one."
         )
@@ -96,27 +109,22 @@ def _write_sweep(directory: Path, file: Path, pause: float | None) -> None:
         )
         now = [(look.run, look.outcome, look.summary.get("epochs")) for look in found.looks]
         if is_over or now != before:
-            write_with_folder(file, _bytes(sweep_page(found, file.parent, None if is_over else pause)))
+            write_page(file, sweep_page(found, file.parent, None if is_over else pause))
             before = now
         if is_over or pause is None:
             return
         time.sleep(pause)
 
 
-def _bytes(text: str) -> bytes:
-    # The name of a directory need not be UTF-8.
-    return text.encode(errors="backslashreplace")
-
-
 def _write(file: Path, several: list[RunView], renewed_every: float | None = None) -> None:
-    write_with_folder(file, _bytes(page(several, renewed_every)))
+    write_page(file, page(several, renewed_every))
 
 
-def _watch(directories: list[Path], file: Path, data: Path | None, chain: str, pause: float) -> None:
+def _watch(directories: list[Path], file: Path, tried: WhatIsTried, pause: float) -> None:
     """Write the page whenever a run has gone on, until none does."""
     before: list[int] = []
     while True:
-        if _is_sweep(directories, data, chain):
+        if _is_sweep(directories, tried):
             # It was not begun when we were.
             _write_sweep(directories[0], file, pause)
             return
@@ -128,7 +136,7 @@ def _watch(directories: list[Path], file: Path, data: Path | None, chain: str, p
         else:
             now = [_epoch(directory) for directory in directories]
             if now != before:
-                several = [load_view(directory, data, chain) for directory in directories]
+                several = [load_view(directory, *tried) for directory in directories]
                 before = [one.facts.epochs for one in several]
                 is_over = all(one.facts.is_complete for one in several)
                 _write(file, several, None if is_over else pause)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trajens.app.report import history, numerals, quality, returns
 from trajens.app.report.chart import Series
-from trajens.app.report.html import Markup, document, joined, left_out, panel, section, table, tag, tile
+from trajens.app.report.html import NAME, Markup, document, joined, left_out, panel, section, table, tag, tile
 from trajens.app.report.quality import doubts
-from trajens.app.report.run_view import RunView
+from trajens.app.report.run_view import RunView, load_view, view_of
 from trajens.app.report.words import headline, listed, loss_unit, mark, scores_of, sentence, settings, verdicts
 from trajens.columns import BY_NAME, COLUMNS
+from trajens.datasets import Labelled
+from trajens.errors import require
+from trajens.files import write_with_folder
 from trajens.records import chains_by_s
 from trajens.run.advice import audited_error
-from trajens.run.stored import summary_of
+from trajens.run.run import Run
+from trajens.run.stored import StoredRun, summary_of
 
 _ALWAYS = ("tilt, s", "epochs", "time")
 """Settings that are shown even where they are all the same."""
@@ -116,7 +121,59 @@ def page(several: Sequence[RunView], renewed_every: float | None = None) -> str:
     title = several[0].name if is_one else f"{len(several)} runs compared"
     body = _sections(several[0]) if is_one else comparison(several)
     lead = headline(several[0].findings) if is_one else ", ".join(view.name for view in several)
-    return document(title, lead, body, "the directory of the run alone", renewed_every)
+    is_stored = all(isinstance(view.stored, StoredRun) for view in several)
+    source = "the directory of the run alone" if is_stored else "a run in memory"
+    return document(title, lead, body, source, renewed_every)
+
+
+def write_page(file: Path, text: str) -> None:
+    """Write a page, whole or not at all, into a folder that is made if need be."""
+    require(
+        file.suffix.lower() in (".html", ".htm"), f"out must end in .html, got '{file}'; choose a name such as {NAME}."
+    )
+    # The name of a directory need not be UTF-8.
+    write_with_folder(file, text.encode(errors="backslashreplace"))
+
+
+def report(
+    run: Run | StoredRun | str | Path,
+    file: str | Path = NAME,
+    x: Any = None,
+    y: Any = None,
+    *,
+    draws: bool = False,
+) -> Path:
+    """Write one HTML page about a run: verdict, settings, curves, and what its ensemble says of labelled data.
+
+    The page needs nothing but itself. It is what ``trajens report`` writes.
+
+    Parameters
+    ----------
+    run : Run, StoredRun or directory of a run
+        One in memory needs no directory.
+    file : path
+        The page, which is replaced where there is one.
+    x, y : arrays, optional
+        Inputs and labels that the ensemble of a run in memory is tried on; a network of `trajens.models` is needed.
+        Runs of ``trajens train`` know their data.
+    draws : bool
+        Try all paths after burn-in that were kept, in place of the last ones.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    require((x is None) == (y is None), "x and y must be given together, got one of them; give both or none.")
+    path = Path(file)
+    if isinstance(run, Run):
+        labelled = None if x is None else Labelled(np.asarray(x), np.asarray(y))
+        view = view_of(run, path.stem, labelled, draws)
+    else:
+        require(x is None, "x and y are for a run in memory, got them with a directory; use trajens report --data.")
+        view = load_view(run.path if isinstance(run, StoredRun) else Path(run), draws=draws)
+    write_page(path, page([view]))
+    return path
 
 
 def _sections(view: RunView) -> Markup:

@@ -26,9 +26,9 @@ class Returned(NamedTuple):
     scores: dict[str, Score]
 
 
-def returned(stored: StoredRun, chain: int | str) -> Returned:
+def returned(stored: StoredRun, chain: int | str | None = None, draws: bool = False) -> Returned:
     """The policies of a run, tried in fresh episodes."""
-    found = acting(stored, chain)
+    found = acting(stored, chain, draws)
     return Returned(found.episodes, len(found.path), found.scores(EPISODES))
 
 

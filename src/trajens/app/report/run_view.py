@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajens.app.evaluation import is_on_episodes, tried
+from trajens.app.evaluation import Tried, is_on_episodes, tried
 from trajens.app.report.returns import Returned, returned
 from trajens.app.report.scales import some
-from trajens.datasets import Reading
-from trajens.ensemble import CHUNK, RegressionScores, Scores, chosen_chains
+from trajens.datasets import Labelled, Reading
+from trajens.ensemble import CHUNK, Ensemble, RegressionScores, Scores, chosen_chains
 from trajens.ensemble.uncertainty import Predictions
 from trajens.errors import InputError, require
 from trajens.records import has_summary
 from trajens.run.advice import Finding, RunFacts, findings
+from trajens.run.identity import describe_machine
+from trajens.run.run import Run
 from trajens.run.stored import StoredRun
 
 INPUTS = 10_000
@@ -83,34 +86,41 @@ class Evaluation:
         return f"{count} examples of {self.name}"
 
 
-def evaluate_run(stored: StoredRun, data: Path | None = None, chain: int | str = 0) -> Evaluation:
+def evaluate_run(
+    stored: StoredRun, data: Path | None = None, chain: int | str | None = None, draws: bool = False
+) -> Evaluation:
     """The ensemble of a run on a file, on its test set or on its training data; refused where it has no network."""
-    ensemble, labelled, name, is_fresh, noise = tried(stored, data, chain)
+    return evaluated(tried(stored, data, chain, draws), stored.paths.shape[1])
+
+
+def evaluated(found: Tried, tau: int) -> Evaluation:
+    """An ensemble, of paths of tau models, on labelled data."""
+    ensemble, labelled, name, is_fresh, noise = found
     size, models = len(labelled.y), len(ensemble.path)
     kept = some(size, min(INPUTS, max(_EVALUATIONS // models, _FEWEST)))
     x, y = np.asarray(labelled.x)[kept], np.asarray(labelled.y)[kept]
     outputs = ensemble.model.outputs
-    found: Scores | RegressionScores
-    found = Scores(models, outputs) if ensemble.is_classifier else RegressionScores(models, noise)
-    y = found.labels(y, len(x))
+    scores: Scores | RegressionScores
+    scores = Scores(models, outputs) if ensemble.is_classifier else RegressionScores(models, noise)
+    y = scores.labels(y, len(x))
     members, chosen = some(models, _MEMBERS), []
     for place, part in ensemble.parts(x, max(1, min(CHUNK, _NUMBERS // (models * outputs)))):
-        found.add(part, y[place])
+        scores.add(part, y[place])
         chosen.append(part[members].argmax(-1) if ensemble.is_classifier else part[members])
-    answers, is_classes = np.concatenate(chosen, axis=1), isinstance(found, Scores)
+    answers, is_classes = np.concatenate(chosen, axis=1), isinstance(scores, Scores)
     names = None if ensemble.reading is None else ensemble.reading.label.classes
     return Evaluation(
         name=name,
         is_fresh=is_fresh,
         size=size,
         models=models,
-        tau=stored.paths.shape[1],
+        tau=tau,
         x=x,
         y=y,
-        scores=found.result(),
-        predictions=found.predictions if isinstance(found, Scores) else None,
-        mean=np.zeros(0) if isinstance(found, Scores) else found.mean,
-        spread=np.zeros(0) if isinstance(found, Scores) else found.spread,
+        scores=scores.result(),
+        predictions=scores.predictions if isinstance(scores, Scores) else None,
+        mean=np.zeros(0) if isinstance(scores, Scores) else scores.mean,
+        spread=np.zeros(0) if isinstance(scores, Scores) else scores.spread,
         members=members,
         similarity=_agreement(answers) if is_classes else _correlation(answers),
         classes=names or tuple(range(outputs)),
@@ -134,6 +144,15 @@ def _correlation(answers: np.ndarray) -> np.ndarray:
 _TRIES, _PAUSE = 3, 0.2
 
 
+class Remembered(NamedTuple):
+    """What a page says of a run that is in memory only, by the names that a `StoredRun` has for it."""
+
+    identity: dict[str, Any]
+    sessions: list[dict[str, Any]]
+    seconds: float
+    config: dict[str, Any] | None = None
+
+
 @dataclass(frozen=True)
 class RunView:
     """A run at one moment.
@@ -142,7 +161,7 @@ class RunView:
     ----------
     name : str
         What it is called on the page.
-    stored : StoredRun
+    stored : StoredRun or Remembered
     facts : RunFacts
     findings : list of Finding
     summary : dict or None
@@ -154,7 +173,7 @@ class RunView:
     """
 
     name: str
-    stored: StoredRun
+    stored: StoredRun | Remembered
     facts: RunFacts
     findings: list[Finding]
     summary: dict[str, Any] | None
@@ -163,7 +182,7 @@ class RunView:
     returned: Returned | None = None
 
 
-def load_view(path: Path, data: Path | None = None, chain: int | str = 0) -> RunView:
+def load_view(path: Path, data: Path | None = None, chain: int | str | None = None, draws: bool = False) -> RunView:
     """The run in a directory, which may go on meanwhile.
 
     Parameters
@@ -173,20 +192,23 @@ def load_view(path: Path, data: Path | None = None, chain: int | str = 0) -> Run
         Labelled data to try it on; these must be readable. Default its test set, or what it was trained on, if that is
         to be had.
     chain : int or str
-        Whose path is tried, from 0, or "all".
+        Whose path is tried, from 0, "s=X" or "all"; default all, where they are of one s.
+    draws : bool
+        Try all paths after burn-in that were kept, in place of the last ones.
     """
     stored, facts = _read(path)
-    chosen_chains(chain, stored.chains)
+    if chain is not None:
+        chosen_chains(chain, stored.chains, stored.s)
     summary = stored.summary() if has_summary(facts.records, facts.burn_in) else None
     found, episodes, why = None, None, ""
     if is_on_episodes(stored):
         require(data is None, f"data must be left out with a run on episodes, got '{data}'; leave it out.")
-        episodes = returned(stored, chain)
+        episodes = returned(stored, chain, draws)
     else:
         try:
-            found = evaluate_run(stored, data, chain)
+            found = evaluate_run(stored, data, chain, draws)
         except InputError as error:
-            if data is not None:
+            if data is not None or draws:
                 raise
             why = f"The ensemble was not tried on data: {error}"
     return RunView(
@@ -198,6 +220,23 @@ def load_view(path: Path, data: Path | None = None, chain: int | str = 0) -> Run
         evaluation=found,
         why=why,
         returned=episodes,
+    )
+
+
+def view_of(run: Run, name: str, labelled: Labelled | None = None, draws: bool = False) -> RunView:
+    """The view of a run in memory, with its ensemble on labelled data where these are given."""
+    facts, found = RunFacts.of(run), None
+    if labelled is not None:
+        ensemble = Ensemble.from_draws(run) if draws else Ensemble.from_run(run)
+        found = evaluated(Tried(ensemble, labelled, "the data given", is_fresh=True), run.target.tau)
+    return RunView(
+        name=name,
+        stored=Remembered(dict(json.loads(json.dumps(run.description))), [describe_machine()], run.seconds),
+        facts=facts,
+        findings=findings(facts, None if run.out is None else run.out.path),
+        summary=run.summary() if has_summary(facts.records, facts.burn_in) else None,
+        evaluation=found,
+        why="" if found else "The ensemble was not tried on data: none were given; give x and y.",
     )
 
 

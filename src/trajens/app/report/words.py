@@ -13,7 +13,7 @@ import numpy as np
 from trajens.app.report import numerals
 from trajens.app.report.chart import Shown
 from trajens.app.report.html import Markup, table, tag
-from trajens.app.report.run_view import Evaluation
+from trajens.app.report.run_view import Evaluation, Remembered
 from trajens.columns import BY_NAME, COLUMNS
 from trajens.run.advice import ATTENTION, OK, UNKNOWN, Finding, RunFacts
 from trajens.run.identity import write_out
@@ -71,12 +71,12 @@ _SHOWN = 2000
 """Characters of an option at most; how a wide table was read may have millions."""
 
 
-def loss_unit(stored: StoredRun) -> str:
+def loss_unit(stored: StoredRun | Remembered) -> str:
     """The unit of the loss; that of a loss of one's own is not known."""
     return _UNITS.get(_name(stored.identity.get("loss")) or "", "units of the loss")
 
 
-def settings(stored: StoredRun, facts: RunFacts) -> dict[str, str]:
+def settings(stored: StoredRun | Remembered, facts: RunFacts) -> dict[str, str]:
     """What a run was made with, by name."""
     known, config = stored.identity, stored.config or {}
     last = {name: values[:, -1] for name, values in facts.records.items()}
@@ -121,7 +121,7 @@ def _data(known: dict[str, Any]) -> str | None:
     return f"{known['examples']:,} examples" if "examples" in known else None
 
 
-def listed(stored: StoredRun, facts: RunFacts) -> Markup:
+def listed(stored: StoredRun | Remembered, facts: RunFacts) -> Markup:
     """The same as a table, and all options as they were resolved."""
     rows = list(settings(stored, facts).items())
     half = -(-len(rows) // 2)
