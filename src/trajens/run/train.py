@@ -95,7 +95,7 @@ def train(
     problem : Problem or Stream
     models : int, optional
         Models in all, in place of `tau` and ``chains``: one path of them, or several where the budget is large, since
-        paths from different starts make different mistakes (see `num_paths`). Predict with ``chain="all"``.
+        paths from different starts make different mistakes (see `num_paths`).
     tau : int, optional
         Models in the path; default 16.
     budget : float
