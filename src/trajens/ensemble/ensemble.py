@@ -130,9 +130,9 @@ class Ensemble:
                 outputs is not None, "outputs must be given with apply, got none; give the number of classes, or 1."
             )
             return cls.from_apply(apply, path, outputs or 0, problem.unravel)
-        known = getattr(witness, "network", None) if model is None else model
+        known = (problem.network or getattr(witness, "network", None)) if model is None else model
         require(
-            isinstance(known, Model) or model is not None,
+            isinstance(known, Model) or model is not None or problem.network is not None,
             f"model must be given for {problem}, which knows none; pass it, or apply and outputs.",
         )
         found = cls(cast(Predictor, known), path)
@@ -199,6 +199,12 @@ class Ensemble:
     def members(self) -> list[Any]:
         """Parameters of every model in its own form: pytrees, or weights and biases of every layer."""
         return members_of(self.model, self.path)
+
+    def state_dicts(self) -> list[dict[str, Any]]:
+        """State dicts of every model, for ``load_state_dict`` of the module of PyTorch that was trained."""
+        write = getattr(self.model, "state_dicts", None)
+        require(write is not None, f"state dicts are those of PyTorch, got {self.model}; use members.")
+        return cast(list[dict[str, Any]], cast(Any, write)(self.path))
 
     @classmethod
     def from_apply(

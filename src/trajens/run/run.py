@@ -14,6 +14,7 @@ import numpy as np
 from trajens.acceptance import AcceptanceTest
 from trajens.convergence import Converged
 from trajens.errors import InputError, StorageError, integer
+from trajens.host import own_errors
 from trajens.precision import single
 from trajens.records import MAX_EPOCHS, Records, num_records, warn_if_not_finite, warn_of_tilt
 from trajens.run.control import (
@@ -269,7 +270,9 @@ def run_or_resume(
         sampler = None
         if run is None:
             sampler = Sampler(target, settings)
-            run = Run(target, settings, controller, begin(sampler, identity), {}, out=directory)
+            with own_errors(target.problem):
+                first = begin(sampler, identity)
+            run = Run(target, settings, controller, first, {}, out=directory)
         if epochs > run.marks[-1]:
             run = run._extended(epochs - int(run.marks[-1]))
         return _go_on(run, identity, progress, stop, sampler)
@@ -291,7 +294,7 @@ def _go_on(
     sampler.compile_ahead()
     log.begin(now, identity)
     try:
-        with show_progress(progress, now, log, run.controller) as show:
+        with own_errors(run.target.problem), show_progress(progress, now, log, run.controller) as show:
             for now in Loop(sampler, run.controller, log).iterate(first, stop):
                 show(now, run.seconds)
                 log.save_if_due(now)
