@@ -159,7 +159,7 @@ class Run(Recorded):
         `records` defaults to as many per epoch as after burn-in so far. A run with a directory goes on writing there.
         """
         out = None if self.out is None else self.out.again()
-        with out or nullcontext():
+        with own_errors(self.target.problem), out or nullcontext():
             identity = RunIdentity(self.target, self.settings, self.controller)
             return _go_on(replace(self._extended(epochs, records), out=out), identity, progress, stop)
 
@@ -265,14 +265,12 @@ def run_or_resume(
     """Run from what `begin` makes of a sampler, or from what is in the directory; to `epochs` at least."""
     target, settings, controller = identity.target, identity.settings, identity.controller
     controller.check(target.s_of_chains(settings.chains))
-    with directory or nullcontext():
+    with own_errors(target.problem), directory or nullcontext():
         run = None if directory is None or not directory.resume else restore(identity, directory)
         sampler = None
         if run is None:
             sampler = Sampler(target, settings)
-            with own_errors(target.problem):
-                first = begin(sampler, identity)
-            run = Run(target, settings, controller, first, {}, out=directory)
+            run = Run(target, settings, controller, begin(sampler, identity), {}, out=directory)
         if epochs > run.marks[-1]:
             run = run._extended(epochs - int(run.marks[-1]))
         return _go_on(run, identity, progress, stop, sampler)
