@@ -1,7 +1,7 @@
 """What an evaluation costs that is made on the host: `python benchmarks/external.py`.
 
 Prints microseconds per call of the host from a compiled program, what starting a program takes, and pairs of losses per
-second of one run with the same loss in JAX, in NumPy (one model at a time, and all at once), in C and in PyTorch. A pair
+second of one run with the same loss in JAX, in NumPy (one model at a time, and all at once), in C and PyTorch. A pair
 is the current and the proposed model on one example.
 """
 

@@ -155,7 +155,7 @@ def test_training_audits_exchanges_and_held_out_examples():
     run = tj.train(problem, tau=2, budget=4e4, chains=2, progress=False)
     assert run.start_records["loss"].size > 0
     assert np.isfinite(run.records["loss_held_out"]).all()
-    target = tj.Target(external(), tau=2, sigma=0.3, s=[5.0, 20.0], prior=1.0)
+    target = tj.Target(external(), tau=2, sigma=0.3, s=[5.0, 8.0, 12.0, 20.0], prior=1.0)
     ladder = tj.sample(target, 200, chains=4, records=4, acceptance=tj.Penalty(8), exchange=tj.Exchange(every=10))
     assert np.isfinite(ladder.records["loss"]).all()
     assert np.isfinite(tj.audit(ladder).tilt_error)
