@@ -5,10 +5,12 @@ from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBark
 from trajens.convergence import Converged
 from trajens.ensemble import Ensemble
 from trajens.errors import InputError, Stopped, StorageError
+from trajens.host import external
 from trajens.losses import PairLoss
 from trajens.moves import CentreOfMass, LayerMove, Mixture, Move, Segment, SingleSite
 from trajens.moves.scan import Checkerboard, RandomScan, Scan
 from trajens.problem import Problem
+from trajens.pytorch import from_torch
 from trajens.run.audits import Audit, audit
 from trajens.run.progress import Progress
 from trajens.run.run import Run, sample
@@ -58,6 +60,8 @@ __all__ = [
     "convergence",
     "datasets",
     "exact",
+    "external",
+    "from_torch",
     "losses",
     "models",
     "moves",

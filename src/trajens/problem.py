@@ -130,6 +130,8 @@ class Problem:
     """
 
     held_out: Problem | None = None
+    network: Any = None
+    """What an ensemble predicts with, of a module of PyTorch; others have it in their loss, or none."""
     likelihood: str | None = None
     layers: dict[str, slice]
     """Parameters of every layer, by name; empty where they are not known."""

@@ -158,10 +158,11 @@ class Ensemble:
             found = cls(model_of(run) if model is None else model, path)
             run.require_network(found._members.compiled)
             return found
-        witness = fingerprint_network(run.target.problem)
-        known = getattr(witness, "network", None) if model is None else model
+        problem = run.target.problem
+        witness = fingerprint_network(problem)
+        known = (problem.network or getattr(witness, "network", None)) if model is None else model
         require(
-            isinstance(known, Model) or model is not None,
+            isinstance(known, Model) or model is not None or problem.network is not None,
             f"model must be given for {problem}, which knows none; pass it, or apply and outputs.",
         )
         found = cls(cast(Predictor, known), path)
@@ -241,6 +242,12 @@ class Ensemble:
     def members(self) -> list[Any]:
         """Parameters of every model in its own form: pytrees, or weights and biases of every layer."""
         return members_of(self.model, self.path)
+
+    def state_dicts(self) -> list[dict[str, Any]]:
+        """State dicts of every model, for ``load_state_dict`` of the module of PyTorch that was trained."""
+        write = getattr(self.model, "state_dicts", None)
+        require(write is not None, f"state dicts are those of PyTorch, got {self.model}; use members.")
+        return cast(list[dict[str, Any]], cast(Any, write)(self.path))
 
     @classmethod
     def from_apply(

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from trajens.host import External
 from trajens.records import MAX_EPOCHS, Records, learning_curve
 from trajens.run.audits import Auditor, Occasion, tolerance_of
 from trajens.run.control import Budget, Controller, RecordInfo, Update
@@ -40,7 +41,9 @@ class Blocks:
         # than surely fit.
         self._least = program.lanes
         self._most = max(self._least, MAX_EPOCHS // (program.population.most * program.span))
-        self.epochs = min(max(256, self._least), self._most)
+        # One evaluation of a host function may take long: nothing is saved, and no Ctrl-C heard, inside a block.
+        first = self._least if isinstance(program.loss, External) else 256
+        self.epochs = min(max(first, self._least), self._most)
 
     @contextmanager
     def timed(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ import numpy as np
 from trajens.acceptance import AcceptanceTest
 from trajens.convergence import Converged
 from trajens.errors import InputError, StorageError, integer
+from trajens.host import own_errors
 from trajens.precision import single
 from trajens.records import MAX_EPOCHS, Records, num_records, warn_if_not_finite, warn_of_tilt
 from trajens.run.control import (
@@ -159,7 +160,7 @@ class Run(Recorded):
         `records` defaults to as many per epoch as after burn-in so far. A run with a directory goes on writing there.
         """
         out = None if self.out is None else self.out.again()
-        with out or nullcontext():
+        with own_errors(self.target.problem), out or nullcontext():
             identity = RunIdentity(self.target, self.settings, self.controller)
             return _go_on(replace(self._extended(epochs, records), out=out), identity, progress, stop)
 
@@ -265,7 +266,7 @@ def run_or_resume(
     """Run from what `begin` makes of a sampler, or from what is in the directory; to `epochs` at least."""
     target, settings, controller = identity.target, identity.settings, identity.controller
     controller.check(target.s_of_chains(settings.chains))
-    with directory or nullcontext():
+    with own_errors(target.problem), directory or nullcontext():
         run = None if directory is None or not directory.resume else restore(identity, directory)
         sampler = None
         if run is None:
@@ -292,7 +293,7 @@ def _go_on(
     sampler.compile_ahead()
     log.begin(now, identity)
     try:
-        with show_progress(progress, now, log, run.controller) as show:
+        with own_errors(run.target.problem), show_progress(progress, now, log, run.controller) as show:
             for now in Loop(sampler, run.controller, log).iterate(first, stop):
                 show(now, run.seconds)
                 log.save_if_due(now)
