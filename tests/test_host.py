@@ -211,6 +211,26 @@ def test_a_function_that_cannot_be_sampled_is_refused(sentence):
     assert str(raised.value).count(". ") == 0
 
 
+@pytest.mark.parametrize("error", [ArithmeticError("mine"), KeyboardInterrupt()])
+def test_an_error_on_one_device_is_the_functions_own(error):
+    function = Counting()
+
+    def fail(theta, batch):
+        if function.calls > 600:
+            raise error
+        return squared(theta, batch)
+
+    problem = external(function)
+    function.function = fail
+    one = jax.devices()[:1]
+    if isinstance(error, KeyboardInterrupt):
+        with pytest.warns(UserWarning, match="interrupted at epoch"):
+            assert 0 < sampled(problem, 200, devices=one).epochs < 200
+    else:
+        with pytest.raises(ArithmeticError, match="mine"):
+            sampled(problem, 200, devices=one)
+
+
 def test_a_shape_that_changes_later_ends_the_run():
     function = Counting()
     problem = external(function)
