@@ -1,6 +1,7 @@
 """Losses on the host: what a run with them does, what is refused, and what becomes of an error inside."""
 
 import threading
+import time
 
 import jax
 import numpy as np
@@ -41,24 +42,17 @@ def by_jax():
 
 
 class Counting:
-    """A loss that counts its calls, fails at some, and notes what it was given and by which thread."""
+    """A loss that counts its calls, fails after some, and notes what it was given."""
 
     def __init__(self, fails_after=None, function=squared):
-        self.calls, self.fails_after, self.function = 0, fails_after, function
-        self.batches, self.overlaps = [], 0
-        self._busy = threading.Lock()
+        self.calls, self.fails_after, self.function, self.batches = 0, fails_after, function, []
 
     def __call__(self, theta, batch):
-        self.overlaps += not self._busy.acquire(blocking=False)
-        try:
-            self.calls += 1
-            if self.fails_after is not None and self.calls > self.fails_after:
-                raise ArithmeticError("the solver has diverged")
-            self.batches.append(batch.y.copy())
-            return self.function(theta, batch)
-        finally:
-            if self._busy.locked():
-                self._busy.release()
+        self.calls += 1
+        if self.fails_after is not None and self.calls > self.fails_after:
+            raise ArithmeticError("the solver has diverged")
+        self.batches.append(batch.y.copy())
+        return self.function(theta, batch)
 
     def __repr__(self):
         return "Counting()"
@@ -102,7 +96,6 @@ def test_only_active_lanes_are_evaluated_and_pairs_share_their_examples():
     problem = external(function)
     function.calls, function.batches = 0, []
     run = sampled(problem, epochs=33, chains=1, records=1, burn_in=0, seed=2)
-    assert function.overlaps == 0
     decided, measured = int(run.records["data_used"][0, -1]), 2 * len(DATA.y)
     # Chunks of eight examples, which the sampler counts in full but the last of a batch; a pair has two models.
     chunks = decided // 8
@@ -161,6 +154,25 @@ def test_training_audits_exchanges_and_held_out_examples():
     assert np.isfinite(tj.audit(ladder).tilt_error)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_calls_overlap_with_several_workers_only(workers):
+    now, most = [], []
+
+    def slow(_):
+        now.append(1)
+        most.append(len(now))
+        time.sleep(0.02)
+        now.pop()
+
+    callers = Callers(slow, workers)
+    devices = [threading.Thread(target=callers.call, args=([(0,), (1,)],)) for _ in range(3)]
+    for device in devices:
+        device.start()
+    for device in devices:
+        device.join()
+    assert max(most) == workers
+
+
 @pytest.mark.slow
 def test_processes_give_the_losses_of_the_function():
     callers = Callers(squared, 2, "processes")
@@ -197,6 +209,26 @@ def test_a_function_that_cannot_be_sampled_is_refused(sentence):
     with pytest.raises(tj.InputError, match=sentence) as raised:
         external(function, **known)
     assert str(raised.value).count(". ") == 0
+
+
+@pytest.mark.parametrize("error", [ArithmeticError("mine"), KeyboardInterrupt()])
+def test_an_error_on_one_device_is_the_functions_own(error):
+    function = Counting()
+
+    def fail(theta, batch):
+        if function.calls > 600:
+            raise error
+        return squared(theta, batch)
+
+    problem = external(function)
+    function.function = fail
+    one = jax.devices()[:1]
+    if isinstance(error, KeyboardInterrupt):
+        with pytest.warns(UserWarning, match="interrupted at epoch"):
+            assert 0 < sampled(problem, 200, devices=one).epochs < 200
+    else:
+        with pytest.raises(ArithmeticError, match="mine"):
+            sampled(problem, 200, devices=one)
 
 
 def test_a_shape_that_changes_later_ends_the_run():

@@ -157,10 +157,13 @@ def own_errors(problem: Problem) -> Iterator[None]:
     failures.clear()
     try:
         yield
-    except jax.errors.JaxRuntimeError:
+    except Exception:
+        # JAX raises a ValueError of one device, and an error of its own of several.
         if not failures:
             raise
-        raise failures[0] from failures[0].__cause__
+        first = failures[0]
+        failures.clear()
+        raise first from first.__cause__
 
 
 def external(
