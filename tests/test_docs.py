@@ -13,6 +13,7 @@ from typer.main import get_command
 import trajens as tj
 from trajens import rl
 from trajens.app.cli import app
+from trajens.run.start import evolution_pairs
 from trajens_paper import FIGURES
 
 ROOT = Path(__file__).parent.parent
@@ -47,6 +48,9 @@ def sections():
             if code := blocks(section, "python"):
                 name = f"{name_of(page)}: {section.splitlines()[0]}"
                 yield pytest.param("\n".join(before + code), id=name)
+
+
+PLAIN_PAGES = [ROOT / "docs" / "start" / f"{name}.md" for name in ("coming_from", "faq", "gpu")]
 
 
 def hook(name):
@@ -92,14 +96,67 @@ def test_tests_and_places_in_the_source_that_are_named_exist(page):
 
 def test_the_readme_is_short_and_its_rivals_are_those_of_their_page():
     text = README.read_text(encoding="utf-8")
-    assert len(text.splitlines()) < 150
+    assert len(text.splitlines()) < 170
     table = text.split("calibration error |\n")[1].split("\n\n")[0].splitlines()[1:]
     rivals = text_of("results/rivals.md").splitlines()
     for row in table:
-        _, count, _, seconds, vote, nll, ece = (cell.strip() for cell in row.strip("|").split("|"))
+        _, start, count, _, seconds, vote, nll, ece = (cell.strip() for cell in row.strip("|").split("|"))
+        assert start, row
         found = [line for line in rivals if f"| {count} |" in line and f"| {seconds} | {vote} |" in line]
         assert len(found) == 1, row
         assert found[0].endswith(f"| {nll} | {ece} |"), row
+
+
+@pytest.mark.parametrize(
+    ("said", "page", "found"),
+    [
+        ("7.9e4 proposals per second", "results/speed.md", "| one trajectory | 7.9e4 "),
+        (
+            "150 to 270 of a textbook PyTorch loop",
+            "results/speed.md",
+            "of Algorithm 1 | 1.5e2 to 2.7e2 |",
+        ),
+        ("60 % of a budget of up to 2.5e7 pairs", "theory/training.md", "of a budget of up to 2.5e7 pairs per chain"),
+    ],
+)
+def test_numbers_of_the_readme_are_those_of_the_pages_they_come_from(said, page, found):
+    assert said in " ".join(README.read_text(encoding="utf-8").split())
+    assert found in text_of(page)
+
+
+def test_the_share_of_the_start_that_pages_name_is_that_of_the_code():
+    assert evolution_pairs(2.5e7) == 0.6 * 2.5e7
+    assert evolution_pairs(1e9) < 0.2 * 1e9
+
+
+def prose(text):
+    """Lines with their numbers, without code, tables, formulas, pictures and lines that are one link."""
+    is_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            is_code = not is_code
+        elif not is_code and not re.match(r"\s*(\||\$\$|!?\[|- `)", line):
+            yield number, line
+
+
+PLAIN = [README, *(ROOT / "docs" / page for page in ("index.md", "theory/errata.md", "theory/paper.md")), *PLAIN_PAGES]
+AVOIDED = ("by itself it", "nobody else's to write", "that of those", "has no part in", "is told what it may")
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=name_of)
+def test_lines_of_prose_are_short_and_in_plain_words(page):
+    lines = list(prose(page.read_text(encoding="utf-8")))
+    assert [(number, len(line)) for number, line in lines if len(line) > 120] == []
+    text = " ".join(line for _, line in lines).lower()
+    assert [words for words in AVOIDED if words in text] == []
+
+
+def test_long_lines_are_found_and_code_and_tables_are_not():
+    long = "a" * 130
+    assert [number for number, line in prose(f"{long}\n```\n{long}\n```\n| {long} |\n{long}") if len(line) > 120] == [
+        1,
+        6,
+    ]
 
 
 def test_rows_of_rivals_are_those_of_the_results():

@@ -55,7 +55,7 @@ def escapes(records: Records) -> Escapes:
 
 
 def papers_runs() -> Iterator[Escapes]:
-    """Escapes in the runs of figure mnist at the scale of the paper, where the current folder has paper/results/mnist."""
+    """Escapes in the runs of figure mnist at the paper's scale, if paper/results/mnist lies in the current folder."""
     for tau in _TAUS:
         folder = digits.found_results(f"grid-{tau}")
         if folder is not None:
