@@ -11,6 +11,7 @@ from trajens.moves.scan import Checkerboard, RandomScan, Scan
 from trajens.problem import Problem
 from trajens.run.audits import Audit, audit
 from trajens.run.progress import Progress
+from trajens.run.resume import resume
 from trajens.run.run import Run, sample
 from trajens.run.stored import StoredRun
 from trajens.run.train import train
@@ -63,6 +64,7 @@ __all__ = [
     "moves",
     "paper_test",
     "randomness",
+    "resume",
     "sample",
     "schedule",
     "train",
