@@ -13,6 +13,7 @@ from trajens.problem import Problem
 from trajens.pytorch import from_torch
 from trajens.run.audits import Audit, audit
 from trajens.run.progress import Progress
+from trajens.run.resume import resume
 from trajens.run.run import Run, sample
 from trajens.run.stored import StoredRun
 from trajens.run.train import train
@@ -67,6 +68,7 @@ __all__ = [
     "moves",
     "paper_test",
     "randomness",
+    "resume",
     "sample",
     "schedule",
     "train",

@@ -208,17 +208,46 @@ class Problem:
         return values
 
     @classmethod
-    def from_pytree(cls, loss: Callable[[Any, Any], jax.Array], data: Any, params: Any) -> Problem:
+    def from_pytree(
+        cls,
+        loss: Callable[[Any, Any], jax.Array],
+        data: Any,
+        params: Any,
+        *,
+        prior: float | None = None,
+        spread: Any = None,
+        likelihood: str | None = None,
+    ) -> Problem:
         """The same for a model whose parameters are a pytree (Flax, Equinox, plain dicts).
 
         ``loss(params, batch) -> (m,)``. Paths start at `params`, floating-point arrays all of which are sampled: what a
         model has besides, functions or running statistics, belongs into the loss. `unravel` turns a row of a path
-        back into a pytree.
+        back into a pytree, and `ravel` makes a row of a pytree.
+
+        Parameters
+        ----------
+        loss : callable
+        data : pytree of arrays (N, ...)
+        params : pytree
+        prior, likelihood
+            As for `Problem`; without a prior the law of the first model is flat.
+        spread : float or pytree like `params`, optional
+            Standard deviation of the models that chains start from around `params`, so that they start apart; default
+            none. For starts of one's own, give `sample` or `train` an array of ``[problem.ravel(p) for p in several]``
+            as paths (chains, tau, dim).
         """
         flat, unravel = flattened("params", params)
-        problem = cls(lambda theta, batch: loss(unravel(theta), batch), data, flat.size, initial=flat)
+        around = spread
+        if spread is not None:
+            around = np.full(flat.size, spread) if isinstance(spread, (int, float)) else flattened("spread", spread)[0]
+        of_row = lambda theta, batch: loss(unravel(theta), batch)  # noqa: E731
+        problem = cls(of_row, data, flat.size, flat, around, prior, likelihood=likelihood)
         problem._unravel = unravel
         return problem
+
+    def ravel(self, params: Any) -> np.ndarray:
+        """Parameters in the shape the model was given in, as one row (dim,) of a path."""
+        return self._vector("params", flattened("params", params)[0])
 
     def unravel(self, theta: jax.Array) -> Any:
         """Parameters in the shape the model was given in."""

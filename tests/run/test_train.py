@@ -309,7 +309,7 @@ def test_a_run_says_what_it_has_chosen_and_what_to_do_next(capsys):
     for part in ("start: ", "chosen: s = ", "sigma = ", "moves of size", "examples drawn by their losses", "next: "):
         assert part in told
     assert "--" not in told
-    run = tj.train(PERCEPTRON, **TINY, start="random", loss=1e-9, progress=False)
+    run = tj.train(PERCEPTRON, **TINY, start="random", until_loss=1e-9, progress=False)
     assert capsys.readouterr().out == ""
     assert "the loss of 1e-09 that was asked for was not reached" in report(run)
     assert "start: " not in report(run)

@@ -336,7 +336,7 @@ class Experiment:
             "scan": self.scan,
             "keep_paths": bool(config.keep_paths),
             "ahead": config.ahead,
-            "scores": self.scores,
+            "example_weights": self.scores,
             "tune": self.is_tuned,
             "exchange": True if config.exchange == AUTO else config.exchange,
         }

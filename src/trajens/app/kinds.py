@@ -104,7 +104,7 @@ def tilts(s: Any) -> tuple[list[float], tuple[float, float] | None]:
         require(len(ends) == 2, message)
         first, last = (number("s", as_number(end, message), "try 60:1000", above=0.0) for end in ends)
         return [1.0], (first, last)
-    values = [number("s", as_number(part, message), "try 1 to 1000", above=0.0) for part in _parts(s)]
+    values = [number("s", as_number(part, message), "try 1 to 1000", at_least=0.0) for part in _parts(s)]
     require(len(values) > 0, message)
     return values, None
 

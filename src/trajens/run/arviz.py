@@ -1,7 +1,8 @@
 """Records of a run as ArviZ has them: chains x draws after burn-in, in groups.
 
-    posterior     loss, projection (direction), records of one's own; model_projection (model, direction) where paths
-                  were kept: every model of the path along the directions of `trajens.sampling.measure`
+    posterior     loss, projection (direction), records of one's own; where paths were kept model_projection (model,
+                  direction), every model of the path along the directions of `trajens.sampling.measure`, and theta
+                  (model, parameter), its parameters where they are few, or those that are asked for
     sample_stats  all other columns: acceptance, batch_size, s, the counts of reasons, tilt_error, weight_rms, ..
 
 Draws are numbered; the epochs they were recorded at are their coordinate ``epoch``.
@@ -22,9 +23,17 @@ from trajens.records import Records, after_burn_in
 from trajens.sampling.measure import projected
 from trajens.version import __version__
 
+FEW = 256
+"""Parameters of a path up to which they are given without being asked for."""
+
 
 def inference_data(
-    records: Records, history: np.ndarray | None, burn_in: int, s: float | None = None, chains: Any = None
+    records: Records,
+    history: np.ndarray | None,
+    burn_in: int,
+    s: float | None = None,
+    chains: Any = None,
+    parameters: Any = None,
 ) -> Any:
     """An ``arviz.InferenceData``, or from ArviZ 1 on an ``xarray.DataTree``; see `trajens.Run.to_arviz`."""
     az = _arviz()
@@ -52,6 +61,12 @@ def inference_data(
     if history is not None:
         posterior["model_projection"] = (*_DRAWS, "model", "direction"), _of_models(history, chosen, is_after)
         coordinates["model"] = np.arange(1, 1 + history.shape[2])
+    places = _places(history, parameters)
+    if history is not None and len(places):
+        # Draw by draw: paths may be on the disk.
+        draws = [history[chosen, draw][..., places] for draw in np.flatnonzero(is_after)]
+        posterior["theta"] = (*_DRAWS, "model", "parameter"), np.stack(draws, axis=1)
+        coordinates["parameter"] = places
     others = [name for name in after if name not in ("epoch", *PROJECTIONS) and name not in posterior]
     groups = {"posterior": posterior, "sample_stats": {name: (_DRAWS, after[name]) for name in others}}
     datasets = {
@@ -99,6 +114,26 @@ def _chosen(records: Records, s: float | None, chains: Any) -> np.ndarray:
         f"s={known[:1].sum():.4g}.",
     )
     return chosen
+
+
+def _places(history: np.ndarray | None, parameters: Any) -> np.ndarray:
+    """Numbers of the parameters that are given: those asked for, else all where they are few."""
+    if history is None:
+        is_asked = parameters is not None and parameters is not False
+        require(not is_asked, "parameters are those of kept paths, got a run without; sample with keep_paths=True.")
+        return np.zeros(0, int)
+    tau, dim = history.shape[2:]
+    if parameters is None:
+        return np.arange(dim if tau * dim <= FEW else 0)
+    if isinstance(parameters, bool):
+        return np.arange(dim if parameters else 0)
+    places = np.atleast_1d(np.asarray(parameters))
+    is_whole = places.ndim == 1 and np.issubdtype(places.dtype, np.integer)
+    require(
+        is_whole and bool(((places >= 0) & (places < dim)).all()),
+        f"parameters must be numbers in 0..{dim - 1}, True or False, got {parameters!r}; count from 0.",
+    )
+    return places
 
 
 def _single(records: Records) -> list[str]:

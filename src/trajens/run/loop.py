@@ -22,7 +22,7 @@ from trajens.run.audits import Auditor, Occasion, tolerance_of
 from trajens.run.control import Budget, Controller, RecordInfo, Update
 from trajens.run.exchange import Exchanger, replicas_at_start
 from trajens.run.log import Log
-from trajens.run.progress import Progress, ProgressBar, Show
+from trajens.run.progress import Progress, ProgressBar, Show, Stop, takes_progress
 from trajens.run.record import AuditTerms, Observation, make_record
 from trajens.run.state import RunState, Spent
 from trajens.sampling.exchange import Replicas
@@ -77,19 +77,20 @@ class Loop:
         self._blocks, self._auditor = Blocks(sampler.program), Auditor(sampler)
         self._exchanger = None if sampler.settings.exchange is None else Exchanger(sampler)
 
-    def iterate(self, run: RunState, stop: Callable[[], bool] | None = None) -> Iterator[RunState]:
+    def iterate(self, run: RunState, stop: Stop | None = None) -> Iterator[RunState]:
         """Yield the state of the run after every block and every record, until its last mark or until `stop` is True.
 
         The result does not depend on how epochs are divided into blocks.
         """
-        began = time.perf_counter() - run.seconds
+        began, earlier = time.perf_counter() - run.seconds, run.seconds
+        is_asked = self._asking(stop, earlier)
         if run.replicas is None:
             run = replace(run, replicas=replicas_at_start(self.sampler.settings, self.sampler.program))
         while not run.is_complete:
             is_stopped, mark = False, int(run.marks[run.recorded])
             while run.epoch < mark and not is_stopped:
                 run = replace(self._advance_block(run, mark), seconds=time.perf_counter() - began)
-                is_stopped = stop is not None and stop()
+                is_stopped = is_asked(run)
                 # At a mark the record comes first, so that no checkpoint lies between the two.
                 if run.epoch < mark:
                     yield run
@@ -98,6 +99,19 @@ class Loop:
                 yield run
             if is_stopped:
                 return
+
+    def _asking(self, stop: Any, earlier: float) -> Callable[[RunState], bool]:
+        """Whether to stop, asked of a function of nothing, or of the `Progress`, from the first record on."""
+        if stop is None:
+            return lambda run: False
+        if not takes_progress(stop):
+            return lambda run: bool(stop())
+
+        def asked(run: RunState) -> bool:
+            last = self.log.last
+            return last is not None and bool(stop(progress_of(run, last, run.seconds - earlier)))
+
+        return asked
 
     def _advance_block(self, run: RunState, mark: int) -> RunState:
         """Advance by a block, at most to `mark`, with the exchanges that are due on the way."""

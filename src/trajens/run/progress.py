@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -39,6 +40,19 @@ class Progress(NamedTuple):
 
 Show = Callable[[Progress], None]
 """Is told of it after every block."""
+
+Stop = Callable[[], bool] | Callable[[Progress], bool]
+"""Says whether a run is to end; one that takes a parameter is handed the `Progress`."""
+
+
+def takes_progress(stop: Any) -> bool:
+    """Whether a function that says when to stop must be handed something."""
+    try:
+        parameters = inspect.signature(stop).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    placed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return any(one.kind in placed and one.default is one.empty for one in parameters)
 
 
 class ProgressBar:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 
 from trajens.acceptance import AcceptanceTest
 from trajens.convergence import Converged
-from trajens.errors import InputError, StorageError, integer
+from trajens.errors import InputError, StorageError, integer, require
 from trajens.host import own_errors
 from trajens.precision import single
 from trajens.records import MAX_EPOCHS, Records, num_records, warn_if_not_finite, warn_of_tilt
@@ -30,7 +30,7 @@ from trajens.run.exchange import replicas_at_start
 from trajens.run.identity import RunIdentity, describe_run
 from trajens.run.log import Log
 from trajens.run.loop import Loop, show_progress
-from trajens.run.progress import Show
+from trajens.run.progress import Show, Stop
 from trajens.run.state import RunState, first_run_state, unpack
 from trajens.run.stored import Recorded, StoredRun, in_lines, summary_of
 from trajens.run.tables import Summary
@@ -153,11 +153,12 @@ class Run(Recorded):
         epochs: int,
         records: int | None = None,
         progress: bool | Show = False,
-        stop: Callable[[], bool] | None = None,
+        stop: Stop | None = None,
     ) -> Run:
         """Continue for `epochs` more; the same, bit for bit, as having asked for all of them at once.
 
-        `records` defaults to as many per epoch as after burn-in so far. A run with a directory goes on writing there.
+        `epochs` are added to those done. `records` defaults to as many per epoch as after burn-in so far. A run with a
+        directory goes on writing there.
         """
         out = None if self.out is None else self.out.again()
         with own_errors(self.target.problem), out or nullcontext():
@@ -179,7 +180,8 @@ def sample(
     records: int = RECORDS,
     progress: bool | Show = False,
     out: str | Path | RunDirectory | None = None,
-    stop: Callable[[], bool] | None = None,
+    resume: bool = False,
+    stop: Stop | None = None,
     until: str | Converged | None = None,
     max_epochs: int | None = None,
     test: AcceptanceTest | None = None,
@@ -201,11 +203,13 @@ def sample(
     progress : bool or callable
         True shows a progress bar on stderr; a callable is handed a `Progress` after every block.
     out : path or RunDirectory, optional
-        A new directory for records and checkpoints. With ``RunDirectory(path, resume=True)`` and otherwise the same
-        arguments, a run there goes on, bit for bit as if never interrupted, to the larger of `epochs` and what it was
-        asked for before.
+        A new directory for records and checkpoints, or one whose run goes on, see `resume`.
+    resume : bool
+        Go on with the run in `out`, bit for bit as if never interrupted, to the larger of `epochs`, which are those in
+        all, and what it was asked for before; begin one where there is none. `tj.resume` and `Run.extend` add epochs.
     stop : callable, optional
-        Asked after every block of about half a second; True saves and ends the run, see `Run.is_complete`.
+        Asked after every block of about half a second; True saves and ends the run, see `Run.is_complete`. One that
+        takes a parameter is handed the `Progress` so far, from the first record on.
     until : "converged" or Converged, optional
         Go on until the chains of every s agree and errors are small enough, see `Converged`; looked at after `epochs`
         and then whenever the run is half as long again. Averages leave out a fifth of it, or `burn_in` if more.
@@ -216,16 +220,16 @@ def sample(
     **settings
         The fields of `Settings` by name: ``chains``, ``seed``, ``burn_in`` (default a fifth, or as long as a schedule
         of s needs to settle), ``move``, ``acceptance``, ``scan``, ``keep_paths``, ``devices``, ``ahead``, ``observe``,
-        ``scores``, ``tune``, ``exchange``.
+        ``example_weights`` (how often examples are drawn, there called ``scores``), ``tune``, ``exchange``.
 
     Returns
     -------
     Run
     """
     epochs = integer("epochs", epochs, 1, "one epoch is one proposal", MAX_EPOCHS)
-    directory = RunDirectory.of(out)
+    directory = directory_of(out, resume)
     is_resumed = directory is not None and directory.resume
-    given = {**settings, "acceptance": _renamed(settings.get("acceptance"), test)}
+    given = {**renamed_settings(settings), "acceptance": _renamed(settings.get("acceptance"), test)}
     if given.get("burn_in") is None:
         given["burn_in"] = _default_burn_in(target, epochs, directory)
     how = settings_of(given).checked(target)
@@ -247,6 +251,34 @@ def sample(
     return run_or_resume(identity, begin, directory, progress=progress, stop=stop, epochs=epochs)
 
 
+def directory_of(out: str | Path | RunDirectory | None, resume: bool) -> RunDirectory | None:
+    """The directory that `out` names or is, to go on with its run where that is asked for."""
+    directory = RunDirectory.of(out)
+    require(not resume or directory is not None, "resume must come with the directory of a run, got none; give out=.")
+    if directory is None or not resume or directory.resume:
+        return directory
+    require(
+        not isinstance(out, RunDirectory),
+        "resume must be said once, got resume=True and a RunDirectory without it; give RunDirectory(.., resume=True).",
+    )
+    return RunDirectory(directory.path, resume=True)
+
+
+def renamed_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by the names of their fields: ``example_weights`` are their ``scores``, the name they had before."""
+    found = dict(given)
+    if "scores" in found:
+        require(
+            "example_weights" not in found,
+            "example_weights and scores must not both be given: scores is its old name; leave it out.",
+        )
+        message = "scores is now called example_weights, and its old name will go in the next version."
+        warnings.warn(message, FutureWarning, stacklevel=4)
+    if "example_weights" in found:
+        found["scores"] = found.pop("example_weights")
+    return found
+
+
 def _default_burn_in(target: Target, epochs: int, directory: RunDirectory | None) -> int:
     """That of the run that is resumed; else a fifth, or as long as a schedule needs to settle."""
     if directory is not None and directory.resume and directory.files.has_checkpoint:
@@ -260,7 +292,7 @@ def run_or_resume(
     directory: RunDirectory | None,
     *,
     progress: bool | Show = False,
-    stop: Callable[[], bool] | None = None,
+    stop: Stop | None = None,
     epochs: int = 0,
 ) -> Run:
     """Run from what `begin` makes of a sampler, or from what is in the directory; to `epochs` at least."""
@@ -281,7 +313,7 @@ def _go_on(
     run: Run,
     identity: RunIdentity,
     progress: bool | Show,
-    stop: Callable[[], bool] | None,
+    stop: Stop | None,
     sampler: Sampler | None = None,
 ) -> Run:
     """Go on to the last mark, or until `stop` says so; what was sampled is saved whatever happens."""

@@ -128,7 +128,7 @@ class Recorded:
         """
         return by_s(self.records, self.burn_in, superchains)
 
-    def to_arviz(self: HasRecords, s: float | None = None, chains: Any = None) -> Any:
+    def to_arviz(self: HasRecords, s: float | None = None, chains: Any = None, parameters: Any = None) -> Any:
         """Records after burn-in for ArviZ; needs ``pip install 'trajens[arviz]'``.
 
         Parameters
@@ -137,6 +137,9 @@ class Recorded:
             Chains of this s; needed where there are several, which sample several laws.
         chains : sequence of int, optional
             Their numbers; default all of the s.
+        parameters : bool or sequence of int, optional
+            Of runs that kept their paths: all parameters of every model as ``theta``, none, or those of these numbers;
+            default all where a path has at most 256.
 
         Returns
         -------
@@ -144,7 +147,7 @@ class Recorded:
             With groups ``posterior`` (loss, projections of the models) and ``sample_stats``, see
             `trajens.run.arviz`.
         """
-        return inference_data(self.records, self.history, self.burn_in, s, chains)
+        return inference_data(self.records, self.history, self.burn_in, s, chains, parameters)
 
 
 class StoredRun(Recorded):

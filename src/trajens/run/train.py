@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -23,8 +24,8 @@ from trajens.records import MAX_EPOCHS
 from trajens.run.advice import report
 from trajens.run.control import LIKELIHOODS, Budget
 from trajens.run.identity import RunIdentity
-from trajens.run.progress import Show
-from trajens.run.run import Run, run_or_resume
+from trajens.run.progress import Show, Stop, takes_progress
+from trajens.run.run import Run, directory_of, renamed_settings, run_or_resume
 from trajens.run.start import (
     BUDGET,
     EVOLUTION,
@@ -78,14 +79,16 @@ def train(
     tau: int | None = None,
     budget: float = BUDGET,
     s: Any = None,
-    loss: float | None = None,
+    until_loss: float | None = None,
     start: Any = EVOLUTION,
     sigma: float | None = None,
     prior: float | str | None = "auto",
     records: int = RECORDS,
     progress: bool | Show = True,
     out: str | Path | RunDirectory | None = None,
-    stop: Callable[[], bool] | None = None,
+    resume: bool = False,
+    stop: Stop | None = None,
+    loss: float | None = None,
     **settings: Unpack[SettingsDict],
 ) -> Run:
     """Train an ensemble on a budget of loss evaluations; all that is left out chooses itself.
@@ -105,7 +108,7 @@ def train(
         The tilt that is reached in burn-in; default as large as the budget can sample, but no larger than suits N
         examples where the loss is a likelihood: 3 N / (tau v), with v = 1 for a cross-entropy, and for a squared error
         twice the loss of a fifth of the examples, which is held out (see `Problem.hold_out`).
-    loss : float, optional
+    until_loss : float, optional
         Raise s until the loss per model is not above this; burn-in ends there.
     start : "evolution", "random", array or path
         An evolution strategy (`trajens.sampling.starts`) for a part of the budget; random models; a model (dim,),
@@ -118,30 +121,39 @@ def train(
         How often is recorded, about.
     progress : bool or callable
         As for `sample`; True also prints what was chosen, the audited error of s, and what to do next.
-    out, stop
-        As for `sample`; `trajens.Stopped` is raised where a start is stopped. Resuming the directory goes on with it.
+    out, resume, stop
+        As for `sample`; `trajens.Stopped` is raised where a start is stopped, which only a `stop` without a parameter
+        does. With `resume` the run in the directory, or its start, goes on to the end of its budget.
+    loss : float, optional
+        The name that `until_loss` had before; it still works, with a warning, in this version.
     **settings
         The fields of `Settings` by name, as for `sample`, but for ``burn_in``: by default there is one chain, moves
-        tune their sizes, and examples, other than those of a stream, are drawn by their losses (``scores="auto"``).
+        tune their sizes, and examples, other than those of a stream, are drawn by their losses
+        (``example_weights="auto"``).
 
     Returns
     -------
     Run
         With ``run.s``, the tilt it has ended at, and ``run.start_records``, how the loss fell in its start.
     """
+    if loss is not None:
+        require(until_loss is None, "until_loss and loss must not both be given: loss is its old name; leave it out.")
+        message = "train(loss=...) is now called until_loss, and its old name will go in the next version."
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        until_loss = loss
     setup = training_setup(
         problem,
         models=models,
         tau=tau,
         budget=budget,
         s=s,
-        loss=loss,
+        loss=until_loss,
         sigma=sigma,
         prior=prior,
         records=records,
         settings=settings,
     )
-    run = train_as_set_up(setup, start, progress, out, stop)
+    run = train_as_set_up(setup, start, progress, directory_of(out, resume), stop)
     if progress is True and run.is_complete:
         print(report(run))
     return run
@@ -160,7 +172,7 @@ def train_as_set_up(
     start: Any = EVOLUTION,
     progress: bool | Show = False,
     out: str | Path | RunDirectory | None = None,
-    stop: Callable[[], bool] | None = None,
+    stop: Stop | None = None,
 ) -> Run:
     """Train as `training_setup` has chosen, see `train`."""
     target, settings, budget = setup
@@ -173,7 +185,9 @@ def train_as_set_up(
             # Models of the user's are looked at before anything is compiled.
             compile_ahead(sampler, budget)
         with ShowStart(progress, budget.pairs) as show:
-            found = starting_paths(sampler, budget, start, show, directory, stop, identity=identity)
+            # A start has no `Progress` that a run would have.
+            stop_start: Any = None if takes_progress(stop) else stop
+            found = starting_paths(sampler, budget, start, show, directory, stop_start, identity=identity)
         first = first_state(sampler, budget, found.paths, found.pairs)
         return replace(first, seconds=time.perf_counter() - began, start=found.records)
 
@@ -195,7 +209,9 @@ def training_setup(
 ) -> TrainingSetup:
     """Choose what was left out; `settings` are keywords of `Settings`."""
     require(isinstance(problem, Problem), f"problem must be a trajens.Problem, got {type(problem).__name__}; make one.")
-    chosen = {name: value for name, value in (settings or {}).items() if value is not None or name == "scores"}
+    chosen = {
+        name: value for name, value in renamed_settings(settings or {}).items() if value is not None or name == "scores"
+    }
     given = {"chains": 1, "tune": True, "scores": AUTO, **chosen}
     if models is not None:
         require(
@@ -209,7 +225,9 @@ def training_setup(
     require(given.get("burn_in") is None, "burn_in must be left out: it is a share of the budget; leave it out.")
     chains = integer("chains", given["chains"], 1, "use 1 or more independent chains")
     budget = number("budget", budget, "try 2.5e7 pairs of losses", at_least=_MIN_BUDGET * chains, at_most=1e15)
-    require(s is None or loss is None, "s and loss must not both be given: each says where s ends; leave one out.")
+    require(
+        s is None or loss is None, "s and until_loss must not both be given: each says where s ends; leave one out."
+    )
     is_noise_unknown = problem.likelihood == NOISE and s is None and loss is None
     if is_noise_unknown and problem.held_out is None:
         problem = problem.hold_out(HELD_OUT)

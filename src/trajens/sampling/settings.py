@@ -46,6 +46,7 @@ class SettingsDict(TypedDict, total=False):
     devices: Sequence[jax.Device] | None
     ahead: int
     observe: Mapping[str, Observable] | None
+    example_weights: str | np.ndarray | None
     scores: str | np.ndarray | None
     tune: bool
     exchange: Exchange | int | bool | None

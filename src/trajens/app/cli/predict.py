@@ -19,9 +19,10 @@ from trajens.app.evaluation import inputs, trained
 from trajens.datasets import Label, tables
 from trajens.datasets.arrays import images_in
 from trajens.datasets.reading import harmless, is_table
-from trajens.ensemble import Ensemble, vote
+from trajens.ensemble import Ensemble, chosen_chains, vote
 from trajens.errors import require
 from trajens.files import storage_errors, write_with_folder
+from trajens.run.stored import StoredRun
 
 
 def predict(
@@ -125,11 +126,35 @@ def export(
     chain: CHAIN = None,
     draws: DRAWS = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    arviz: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.nc",
+            help="Write the records of one run, and few parameters of kept paths, for ArviZ, and no ensemble.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write the ensemble of a run, or of several, into one file, which knows its model and how its data are read.
 
-    ``trajens evaluate``, ``trajens predict`` and ``tj.Ensemble.load`` take it in place of the directory.
+    ``trajens evaluate``, ``trajens predict`` and ``tj.Ensemble.load`` take it in place of the directory. With --arviz:
+    a file of netCDF, which ``arviz.from_netcdf`` reads.
     """
+    if arviz is not None:
+        _export_records(sources, arviz, chain, overwrite)
+        return
     ensemble = Ensemble.join(trained(source, chain, draws) for source in sources)
     ensemble.save(out, overwrite)
     typer.echo(f"wrote {len(ensemble.path)} models to {out} ({out.stat().st_size / 1e6:.2g} MB)")
+
+
+def _export_records(sources: list[Path], out: Path, chain: str | None, overwrite: bool) -> None:
+    """Write what ArviZ looks at, of one run."""
+    require(len(sources) == 1, f"one run can be written for ArviZ at a time, got {len(sources)}; give one.")
+    require(overwrite or not out.exists(), f"arviz must be a new file, got '{out}'; add --overwrite to replace it.")
+    stored = StoredRun(sources[0])
+    found = stored.to_arviz(chains=chosen_chains(chain, stored.chains, stored.s))
+    with storage_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        found.to_netcdf(str(out))
+    typer.echo(f"wrote records of {sources[0]} to {out} ({out.stat().st_size / 1e6:.2g} MB)")

@@ -37,6 +37,7 @@ from trajens.errors import INTERRUPTED, STOPPED, Stopped, integer
 from trajens.files import in_shell
 from trajens.rl.problem import episodes_of
 from trajens.run.advice import RunFacts, advice, audited_error
+from trajens.run.resume import epochs_in_all
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
 from trajens.storage.directory import RunFiles, read_toml
@@ -82,18 +83,18 @@ _LARGEST_EXACT_TAU = 1024
 """The exact solution is a dense matrix of side tau D; longer paths go without it."""
 
 
-def summary(run: Run, experiment: Experiment) -> dict[str, Any]:
+def summary(run: Run | StoredRun, experiment: Experiment) -> dict[str, Any]:
     """The summary of a run; ``by_s`` has one for every group of chains when there are several s."""
     if experiment.config.s is None:
         return {**_numbers(run), "s": float(run.s[0])}
-    groups = grouped(experiment.config.s, run.settings.chains)
+    groups = grouped(experiment.config.s, len(run.paths))
     if tilts(experiment.config.s)[1] is not None:
         return {**_numbers(run), "s": groups[0][0]}
     by_s = [_with_exact({**_numbers(run, chains), "s": float(run.s[chains[0]])}, experiment) for _, chains in groups]
     return by_s[0] if len(by_s) == 1 else {**_numbers(run), "by_s": by_s}
 
 
-def _numbers(run: Run, chains: Any = None) -> dict[str, Any]:
+def _numbers(run: Run | StoredRun, chains: Any = None) -> dict[str, Any]:
     """The summary of all chains or those in `chains`, with that of their start where there was one."""
     begun = RunFacts.of(run).started(chains)
     return {**run.summary(chains), **({} if begun is None else {"start": begun._asdict()})}
@@ -104,7 +105,9 @@ def _with_exact(numbers: dict[str, Any], experiment: Experiment) -> dict[str, An
     if config.problem != "perceptron":
         return numbers
     loss = float("nan")
-    if target.tau <= _LARGEST_EXACT_TAU:
+    # Without a prior there is no law at s = 0.
+    has_law = target.prior is not None or numbers["s"] > 0
+    if target.tau <= _LARGEST_EXACT_TAU and has_law:
         x, y = experiment.data
         loss = exact.perceptron(x, y, target.tau, target.sigma, numbers["s"], target.prior).loss
     error = numbers["loss_stderr"]
@@ -256,8 +259,7 @@ def resume(
     stored = StoredRun.of(RunFiles(directory, falls_back=True))
     experiment = Experiment.load(stored)
     more = integer("epochs", whole("epochs", epochs), 0, "give the number of epochs to add")
-    asked = experiment.config.epochs
-    _train(experiment, directory, True, more if asked is None else max(stored.last_epoch, asked) + more, as_json)
+    _train(experiment, directory, True, epochs_in_all(stored, experiment.config.epochs, more), as_json)
 
 
 def _train(experiment: Experiment, out: str | Path | None, is_resumed: bool, epochs: int | None, as_json: bool) -> None:
