@@ -12,7 +12,7 @@ import trajens as tj
 from tests.command import call
 from tests.small_run import content
 from trajens.acceptance import Reason, Verdict
-from trajens.acceptance.audit import Looked, acceptances, balance
+from trajens.acceptance.audit import Acceptances, Looked, acceptances, balance
 from trajens.acceptance.penalty import PenaltyMemory
 from trajens.randomness import uniform
 from trajens.records import warn_of_tilt
@@ -319,3 +319,32 @@ def test_a_single_chain_with_many_audits_is_warned_of_and_two_samples_that_agree
         warn_of_tilt({**audits([[0.015]]), "tilt_stderr": np.array([[0.004]])}, 0, 0.01)
         warn_of_tilt(audits(many), 0, None)
         warn_of_tilt(audits(many), 0, 0.05)
+
+
+def test_a_force_along_a_change_is_the_slope_that_is_found():
+    rng = np.random.default_rng(1)
+    delta, change = 0.3 * rng.standard_normal((2, 4000))
+    for force in (0.0, 0.7):
+        reverse = np.full(delta.shape, 0.2)
+        found = Acceptances(delta, reverse * np.exp(delta + force * change), reverse, reverse)
+        slope, error = balance(found, change).slope()
+        assert error < 0.005
+        # e is not small enough for its flux to be that of balance to first order.
+        assert slope == pytest.approx(force, abs=6 * error + 0.01 * force)
+        assert abs(balance(found).slope()[0]) < 0.06
+
+
+@pytest.mark.slow
+def test_an_audit_says_which_way_skewness_moves_means():
+    from tests.laws.test_skewness_laws import DATA as SKEWED
+    from tests.laws.test_skewness_laws import SIGMA, TAU, S
+
+    shifts = {}
+    for test in (tj.MinibatchBarker(32), tj.Penalty()):
+        target = tj.Target(SKEWED.problem(), TAU, SIGMA, S)
+        run = tj.sample(target, 3000, chains=64, burn_in=1000, records=40, acceptance=test)
+        found = tj.audit(run, proposals=1024)
+        shifts[type(test)] = found
+        assert found.mean_shift_stderr < 0.06
+    assert abs(shifts[tj.MinibatchBarker].mean_shift) > 0.1 + 3.5 * shifts[tj.MinibatchBarker].mean_shift_stderr
+    assert abs(shifts[tj.Penalty].mean_shift) < 0.03 + 3.5 * shifts[tj.Penalty].mean_shift_stderr

@@ -14,6 +14,9 @@ the normal equation of a least-squares fit of -e by differences of h, weighted w
 
     beta = sum phi e Delta / sum phi Delta^2,   s_eff = s (1 + beta).
 
+In the direction h = a f of a linear function f of the path it is a regression of e on f(x') - f(x), and the mean of f
+is off by a Var(f): a force that beta does not see. It is found to first order, and along f alone.
+
 The flux of a pair is the same in both directions, so each may be counted with the weights 1 / (1 + exp(+-Delta)) that
 keep all terms bounded: with a = A / (1 + exp(Delta)) and a' = A' / (1 + exp(-Delta)), phi e is a - a' and phi is
 (a + a') / 2. It is linear in A and A', so that few batches per proposal make noise, but no bias.
@@ -74,13 +77,13 @@ class Acceptances(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """Terms of the regression, per proposal: flux times e times Delta, and flux times Delta^2."""
+    """Terms of a regression of e on x, per proposal: flux times e times x, and flux times x^2."""
 
     error: np.ndarray
     weight: np.ndarray
 
     def slope(self) -> tuple[float, float]:
-        """The slope beta and its standard error over proposals; NaN where no proposal has a weight."""
+        """The slope and its standard error over proposals; NaN where no proposal has a weight."""
         total = self.weight.sum()
         if not total > 0:
             return float("nan"), float("nan")
@@ -90,12 +93,13 @@ class Balance(NamedTuple):
         return float(beta), float(spread)
 
 
-def balance(found: Acceptances) -> Balance:
-    """The terms of beta."""
+def balance(found: Acceptances, along: np.ndarray | None = None) -> Balance:
+    """The terms of beta, or of the slope along another change (proposals,) that is reversed with the step."""
     from scipy.special import expit
 
+    x = found.delta if along is None else along
     there, back = found.forward * expit(-found.delta), found.reverse * expit(found.delta)
-    return Balance((there - back) * found.delta, 0.5 * (there + back) * found.delta**2)
+    return Balance((there - back) * x, 0.5 * (there + back) * x**2)
 
 
 def acceptances(

@@ -132,6 +132,24 @@ class Evidence(NamedTuple):
         # A rounded quotient b / N would leave a tiny negative variance at b = N.
         return rho2 * ((self.size - self.seen).astype(jnp.float32) / self.size) * self._share_left
 
+    @property
+    def share_read(self) -> jax.Array | float:
+        """B / (N - B), the share that this stage has read of what it can draw from."""
+        if self.limit is not None:
+            return 0.0
+        left = self.size if self.past is None else jnp.maximum(self.size - self.past.n, 1)
+        return self.b.astype(jnp.float32) / left
+
+    def skew(self) -> jax.Array:
+        """T = (K_3 / b^2) (1 - b/N), K_3 the third cumulant of Delta_i, estimated without bias.
+
+        Without replacement T (1 - 2b/N) is the third cumulant of Delta*, and T (1 - b/N) its covariance with rho^2; in
+        a later stage with N - B for N, and with ((N - B)/N)^3.
+        """
+        spread = -self.s * self._share_left * jnp.sqrt(self.moments.variance)
+        b = jnp.maximum(self.b, 1).astype(jnp.float32)
+        return (spread / b) * (spread**2 / b) * self.moments.third_cumulant * (1.0 - self.share_read)
+
     def third_cumulant(self) -> jax.Array:
         """kappa_3 of Delta*; kappa_3 / 12 is what it adds to the log-ratio of detailed balance."""
         return self.noise() ** 1.5 * self.skewness / jnp.sqrt(jnp.maximum(self.b, 1).astype(jnp.float32))

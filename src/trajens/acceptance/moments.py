@@ -34,6 +34,12 @@ class Moments(NamedTuple):
         spread = jnp.where(self.m2 > 0, self.m2, 1.0)
         return jnp.where(self.m2 > 0, self.m3 * jnp.sqrt(self.n / spread) / spread, 0.0)
 
+    @property
+    def third_cumulant(self) -> jax.Array:
+        """k_3 / S^3, of the unbiased k-statistics; 0 of fewer than three values, or without spread."""
+        n = self.n.astype(jnp.float32)
+        return jnp.where(self.n > 2, self.skewness * jnp.sqrt(n * (n - 1)) / jnp.maximum(n - 2, 1.0), 0.0)
+
 
 def no_moments(shape: tuple[int, ...]) -> Moments:
     """The moments of nothing."""

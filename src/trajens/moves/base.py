@@ -171,11 +171,11 @@ class Redraw(Move):
         """`propose` with this share of the coordinates and this refresh."""
 
 
-def distance(path: jax.Array, site: Site, proposal: Proposal) -> jax.Array:
-    """|theta' - theta|^2 of all models of a path (tau, dim) that a proposal changes."""
+def changes(path: jax.Array, site: Site, proposal: Proposal) -> jax.Array:
+    """Theta' - theta (span, dim) of the models of a path (tau, dim) that a proposal may change, 0 of the others."""
     t = site.first + jnp.arange(proposal.models.shape[0])
     steps = proposal.models - path[jnp.minimum(t, path.shape[0] - 1)]
-    return jnp.where((t < site.stop)[:, None], steps**2, 0.0).sum()
+    return jnp.where((t < site.stop)[:, None], steps, 0.0)
 
 
 def usual_fraction(dim: int) -> float:

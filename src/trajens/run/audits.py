@@ -20,8 +20,10 @@ import numpy as np
 
 from trajens.acceptance import AcceptanceTest
 from trajens.acceptance.audit import ORDERS, Acceptances, Balance, Looked, acceptances, balance
+from trajens.columns import PROJECTIONS
 from trajens.moves.base import Site
 from trajens.precision import single
+from trajens.records import Records, after_burn_in
 from trajens.run.control import Update
 from trajens.run.record import AuditTerms
 from trajens.sampling.kernel import State
@@ -62,6 +64,9 @@ class Audit:
         beta and its standard error: to first order the run samples s (1 + beta).
     s_effective : float
         s (1 + beta), for the mean s of the proposals.
+    mean_shift, mean_shift_stderr : float
+        By how much the mean model is off, in posterior standard deviations, along the one of three fixed directions
+        where that is furthest from 0 in units of its standard error; NaN where records after burn-in have no spread.
     acceptance, batch_size : float
         Expected for the proposals looked at.
     proposals, examples : int
@@ -73,6 +78,8 @@ class Audit:
     tilt_error: float
     tilt_error_stderr: float
     s_effective: float
+    mean_shift: float
+    mean_shift_stderr: float
     acceptance: float
     batch_size: float
     proposals: int
@@ -89,12 +96,14 @@ class Audit:
 class Probes(NamedTuple):
     """Proposals of all chains that were looked at, (chains, k) flattened, with what the test remembers of their models.
 
+    `shifts` (proposals, directions) are what they add to the projections of a path.
     `steps` (chains,) are those that their losses took, where these count some.
     """
 
     chain: np.ndarray
     site: Site
     looked: Looked
+    shifts: np.ndarray
     entries: Any
     steps: np.ndarray
 
@@ -143,6 +152,7 @@ def probe(sampler: Sampler, state: State, epoch: int, proposals: int, examples: 
         chain[is_sound],
         jax.tree.map(pick, sites),
         looked.those(is_sound),
+        pick(flat(found.shifts)),
         jax.tree.map(lambda e: pick(flat(e)), entries),
         np.asarray(found.steps, np.int64).sum(1),
     )
@@ -172,6 +182,10 @@ class Auditable(Protocol):
     @property
     def control(self) -> Control:
         """Its tilt, burn-in and copies of examples."""
+
+    @property
+    def records(self) -> Records:
+        """What was measured."""
 
 
 def audit(run: Auditable, proposals: int = PROPOSALS, examples: int | None = None) -> Audit:
@@ -204,11 +218,14 @@ def audit(run: Auditable, proposals: int = PROPOSALS, examples: int | None = Non
     seen = probe(sampler, state, epoch, -(-proposals // chains), examples, run.control)
     found = _acceptances(sampler, seen, generator(sampler, epoch))
     beta, error = balance(found).slope()
+    shift, shift_error = _mean_shift(run, seen, found)
     s = float(seen.looked.s.mean()) if len(seen.chain) else float("nan")
     return Audit(
         tilt_error=beta,
         tilt_error_stderr=error,
         s_effective=s * (1 + beta),
+        mean_shift=shift,
+        mean_shift_stderr=shift_error,
         acceptance=float(found.forward.mean()),
         batch_size=float(found.examples.mean()),
         proposals=len(found.delta),
@@ -217,6 +234,19 @@ def audit(run: Auditable, proposals: int = PROPOSALS, examples: int | None = Non
         forward=found.forward,
         reverse=found.reverse,
     )
+
+
+def _mean_shift(run: Auditable, seen: Probes, found: Acceptances) -> tuple[float, float]:
+    """The shift of the mean model that is furthest from 0 in units of its error, and that error, as in `Audit`."""
+    is_after = after_burn_in(run.records, run.control.burn_in)
+    nothing = float("nan"), float("nan")
+    if not is_after.any() or PROJECTIONS[0] not in run.records or len(np.unique(run.records["s"][:, -1])) > 1:
+        return nothing
+    spreads = [run.records[name][:, is_after].std() for name in PROJECTIONS]
+    slopes = [balance(found, along).slope() for along in seen.shifts.T.astype(np.float64)]
+    shifts = [(slope * spread, error * spread) for (slope, error), spread in zip(slopes, spreads, strict=True)]
+    known = [pair for pair in shifts if pair[1] > 0]
+    return max(known, key=lambda pair: abs(pair[0]) / pair[1], default=nothing)
 
 
 class Occasion(NamedTuple):

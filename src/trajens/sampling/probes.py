@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trajens.moves.base import Proposal, Site, distance
+from trajens.moves.base import Proposal, Site, changes
 from trajens.moves.scan import site_of_lane
 from trajens.randomness import Key, Purpose, below, fold_in, words
 from trajens.sampling.kernel import State, proposer
@@ -35,14 +35,16 @@ _ROOM = 2**24
 class Proposed(NamedTuple):
     """Proposals (chains, k, ...) that were looked at, as an `Evidence` knows them.
 
-    `differences` (chains, k, examples) are l_i' - l_i, summed over the models that change; `steps` (chains, parts) are
-    those that the losses took, where they count some.
+    `differences` (chains, k, examples) are l_i' - l_i, summed over the models that change; `shifts` (chains, k,
+    directions) are what the projections of the mean model change by; `steps` (chains, parts) are those that the losses
+    took, where they count some.
     """
 
     site: Site
     s: Any
     log_ratio: Any
     distance: Any
+    shifts: Any
     differences: Any
     steps: Any
 
@@ -67,15 +69,19 @@ class Room(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Proposals to look at: their epoch, keys (chains, room), and how many groups and chunks of the room are used."""
+    """Proposals to look at: their epoch, keys (chains, room), and how many groups and chunks of the room are used.
+
+    `directions` (directions, dim) are those that they are projected on.
+    """
 
     epoch: Any
     key: Key
     groups: Any
     chunks: Any
+    directions: Any
 
     @staticmethod
-    def at(key: Key, epoch: int, proposals: int, examples: int, room: Room) -> Wanted:
+    def at(key: Key, epoch: int, proposals: int, examples: int, room: Room, directions: Any) -> Wanted:
         """Those of an epoch, from the key of every chain; made on the host."""
         chains = len(key.first)
         of_chain = fold_in(jax.tree.map(np.asarray, key), np.full(chains, epoch))
@@ -83,7 +89,7 @@ class Wanted(NamedTuple):
         # What is left of the room has the key of the last, and is dropped.
         pair = pair[:, np.minimum(np.arange(room.groups * room.at_once), proposals - 1)]
         groups, chunks = -(-proposals // room.at_once), -(-examples // room.chunk)
-        return Wanted(np.int32(epoch), Key(pair[..., 0], pair[..., 1]), np.int32(groups), np.int32(chunks))
+        return Wanted(np.int32(epoch), Key(pair[..., 0], pair[..., 1]), np.int32(groups), np.int32(chunks), directions)
 
 
 def propose_and_look(program: Program, inputs: Inputs, state: State, wanted: Wanted, room: Room) -> Proposed:
@@ -101,25 +107,30 @@ def propose_and_look(program: Program, inputs: Inputs, state: State, wanted: Wan
         some = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, begin, size, 1)  # noqa: E731
         put = lambda into, leaf: jax.lax.dynamic_update_slice_in_dim(into, leaf.astype(into.dtype), begin, 1)  # noqa: E731
         key: Key = jax.tree.map(some, wanted.key)
-        site, proposal, moved = _propose(program, inputs, state, key)
+        site, proposal, moved, shifts = _propose(program, inputs, state, key, wanted.directions)
         found = found._replace(
             site=jax.tree.map(put, found.site, site),
             log_ratio=put(found.log_ratio, proposal.log_ratio),
             distance=put(found.distance, moved),
+            shifts=put(found.shifts, shifts),
         )
         some_of_them = _Group(key, site, proposal, number, wanted.chunks)
         return _look_at_group(program, inputs, state, some_of_them, found, room)
 
-    return jax.lax.fori_loop(0, wanted.groups, group, _empty(chains, s, room))
+    return jax.lax.fori_loop(0, wanted.groups, group, _empty(chains, s, room, len(wanted.directions)))
 
 
-def _empty(chains: int, s: jax.Array, room: Room) -> Proposed:
+def _empty(chains: int, s: jax.Array, room: Room, directions: int) -> Proposed:
     """Room for proposals, with their s."""
     shape = (chains, room.groups * room.at_once)
     whole, real = jnp.zeros(shape, jnp.int32), jnp.zeros(shape, jnp.float32)
     differences = jnp.zeros((*shape, room.chunks * room.chunk), jnp.float32)
     steps = jnp.zeros((chains, room.groups * room.chunks), jnp.uint32)
-    return Proposed(Site(whole, whole, whole), jnp.broadcast_to(s[:, None], shape), real, real, differences, steps)
+    shifts = jnp.zeros((*shape, directions), jnp.float32)
+    s = jnp.broadcast_to(s[:, None], shape)
+    return Proposed(
+        Site(whole, whole, whole), s, log_ratio=real, distance=real, shifts=shifts, differences=differences, steps=steps
+    )
 
 
 def proposals_at_once(program: Program, chains: int, proposals: int) -> int:
@@ -127,16 +138,21 @@ def proposals_at_once(program: Program, chains: int, proposals: int) -> int:
     return min(proposals, max(program.lanes, -(-_FEW // chains)))
 
 
-def _propose(program: Program, inputs: Inputs, state: State, key: Key) -> tuple[Site, Proposal, jax.Array]:
-    """Proposals of every chain with keys (chains, k) of their own, and how far they go."""
+def _propose(
+    program: Program, inputs: Inputs, state: State, key: Key, directions: jax.Array
+) -> tuple[Site, Proposal, jax.Array, jax.Array]:
+    """Proposals of every chain with keys (chains, k) of their own, how far they go, and their projections."""
     propose = proposer(program, inputs)
 
-    def one(key: Key, path: jax.Array, sizes: Any) -> tuple[Site, Proposal, jax.Array]:
+    def one(key: Key, path: jax.Array, sizes: Any) -> tuple[Site, Proposal, jax.Array, jax.Array]:
         site = _site(program, key)
         proposal = propose(key, path, site, sizes)
-        return site, proposal, distance(path, site, proposal)
+        change = changes(path, site, proposal)
+        return site, proposal, (change**2).sum(), directions @ change.sum(0) / program.tau
 
-    made: tuple[Site, Proposal, jax.Array] = jax.vmap(jax.vmap(one, (0, None, None)))(key, state.path, state.sizes)
+    made: tuple[Site, Proposal, jax.Array, jax.Array] = jax.vmap(jax.vmap(one, (0, None, None)))(
+        key, state.path, state.sizes
+    )
     return made
 
 

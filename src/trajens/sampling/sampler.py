@@ -233,7 +233,7 @@ class Sampler:
 
     def _looks(self, key: Key, epoch: int, proposals: int, examples: int) -> tuple[Wanted, Room]:
         room = Room.of(self.program, self.settings.chains // self._mesh.size, proposals, examples)
-        return Wanted.at(key, epoch, proposals, examples, room), room
+        return Wanted.at(key, epoch, proposals, examples, room, directions(self.target.problem.dim)), room
 
     @single
     def losses_of_examples(self, state: State, models: int) -> np.ndarray:
@@ -318,7 +318,7 @@ def _measure(
 
 @partial(jax.jit, static_argnums=(0, 1, 5))
 def _look_at(program: Program, mesh: Mesh, inputs: Inputs, state: State, wanted: Wanted, room: Room) -> Proposed:
-    given: Any = Wanted(_EVERYWHERE, PartitionSpec("chains"), _EVERYWHERE, _EVERYWHERE)  # type: ignore[arg-type]
+    given: Any = Wanted(_EVERYWHERE, PartitionSpec("chains"), _EVERYWHERE, _EVERYWHERE, _EVERYWHERE)  # type: ignore[arg-type]
     return _each_device(mesh, partial(propose_and_look, program, room=room), given)(inputs, state, wanted)
 
 

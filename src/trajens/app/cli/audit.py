@@ -52,6 +52,10 @@ def audit(
     numbers = found.summary()
     table.add_row(BY_NAME["tilt_error"].title, audited_error(numbers))
     table.add_row("s that is sampled, to first order", f"{found.s_effective:.6g}")
+    table.add_row(
+        "shift of the mean model, in posterior standard deviations",
+        f"{found.mean_shift:+.3f} +- {found.mean_shift_stderr:.3f}",
+    )
     for name in ("acceptance", "batch_size"):
         table.add_row(BY_NAME[name].title, format(numbers[name], BY_NAME[name].spec))
     Console().print(table)
