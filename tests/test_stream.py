@@ -18,6 +18,7 @@ from trajens.acceptance import Evidence, Past, Reason
 from trajens.acceptance.moments import moments_of
 from trajens.acceptance.penalty import PenaltyMemory
 from trajens.app.report import load_view, page
+from trajens.errors import InputError
 from trajens.population import Endless, keys_of
 from trajens.randomness import Key, key_of
 from trajens.run.advice import ATTENTION, RunFacts, findings
@@ -328,3 +329,9 @@ def test_parameters_may_be_a_tree():
     np.testing.assert_array_equal(stream.unravel(jnp.ones(2))["slope"], np.ones(2))
     plain = tj.Stream(loss, 2, MAX_BATCH, initial=np.zeros(2))
     assert_same(sample(tj.Target(stream, 3, 0.2, 20.0)), sample(tj.Target(plain, 3, 0.2, 20.0)))
+
+
+def test_nothing_can_be_held_out_of_a_stream():
+    stream = tj.Stream(lambda theta, keys: jnp.zeros(len(keys)) + theta[0] ** 2, 1)
+    with pytest.raises(InputError, match="examples of a stream must not be held out, got a share of"):
+        stream.hold_out(0.2)

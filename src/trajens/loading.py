@@ -6,11 +6,15 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
 from trajens.errors import INTERRUPTED
+
+BEGAN = time.perf_counter()
+"""When the program began, before what takes time was loaded."""
 
 _SHOW_CURSOR = b"\x1b[?25h"
 

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from trajens.errors import integer, require
+from trajens.errors import InputError, integer, require
 from trajens.losses import CountingLoss, PairLoss
 from trajens.population import MAX_SIZE, Endless, keys_of
 from trajens.precision import single
@@ -113,6 +113,13 @@ class Stream(Problem):
     def max_batch(self) -> int:
         """The most examples that one decision may read."""
         return self.population.most
+
+    def hold_out(self, share: float, seed: int = 0) -> Stream:
+        """Refused: every decision reads fresh examples, and the loss that is recorded is that of new ones."""
+        raise InputError(
+            f"examples of a stream must not be held out, got a share of {share}; its losses are of new ones anyway, leave "
+            "it out."
+        )
 
     def __repr__(self) -> str:
         return f"Stream({self.loss}, dim={self.dim}, max_batch={self.max_batch})"

@@ -248,9 +248,27 @@ TRAINED = ("tau", "budget", "chains", "records", "start", "seed", "ahead", "sigm
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_training_has_the_same_default_in_python_and_on_the_command_line(name):
-    known = {"chains": 1, "seed": tj.Settings().seed, "ahead": tj.Settings().ahead}
+    if name == "chains":
+        assert Experiment(resolve({"problem": "mnist"})).chains == 1
+        return
+    known = {"seed": tj.Settings().seed, "ahead": tj.Settings().ahead}
     default = known[name] if name in known else signature(tj.train).parameters[name].default
     assert getattr(resolve({"problem": "mnist"}), name) == default
+
+
+@pytest.mark.parametrize(("size", "chains", "test"), [(200, 4, "Metropolis"), (2000, 1, "Penalty")])
+def test_training_on_few_examples_reads_all_of_them_in_several_chains(size, chains, test, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "data.npz", x=rng.standard_normal((size, 3)), y=np.arange(size) % 2)
+    experiment = Experiment(resolve({"problem": str(tmp_path / "data.npz")}))
+    _, settings, _ = experiment._training
+    _, own, _ = training_setup(experiment.problem)
+    assert (settings.chains, own.chains) == (chains, chains)
+    assert (type(settings.acceptance).__name__, type(own.acceptance).__name__) == (test, test)
+    assert settings.scores == own.scores
+    asked = {"problem": str(tmp_path / "data.npz"), "tolerance": 0.02, "chains": 3}
+    _, settings, _ = Experiment(resolve(asked))._training
+    assert (settings.chains, settings.acceptance.tolerance, settings.acceptance.pool) == (3, 0.02, True)
 
 
 def test_training_is_the_same_in_python_and_on_the_command_line():

@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 import trajens as tj
 from trajens.records import MAX_EPOCHS
-from trajens.run.control import BURN_IN, PLANNING, RENEWALS, REWEIGHTING, RISING, Budget, FixedEpochs, RecordInfo
+from trajens.run.control import (
+    BURN_IN,
+    LIKELIHOODS,
+    PLANNING,
+    RENEWALS,
+    REWEIGHTING,
+    RISING,
+    SETTLING,
+    Budget,
+    FixedEpochs,
+    RecordInfo,
+)
 from trajens.sampling.program import Control
 
 PAIRS, RECORDS = 1e6, 100
@@ -202,3 +213,80 @@ def test_a_schedule_is_settled_when_s_is_near_its_end():
 
 def test_without_burn_in_a_course_by_epochs_has_nothing_to_learn():
     assert FixedEpochs(0).due(PLANNING, np.arange(10, 101, 10)) == frozenset()
+
+
+def test_s_stops_where_the_models_of_a_path_weigh_as_much_as_some_likelihoods():
+    controller = Budget(PAIRS, RECORDS, TAU, likely_size=200)
+    largest = LIKELIHOODS * 200 / TAU
+    assert controller.largest_s(math.nan) == largest
+    told = run_by(controller, Control(MAX_EPOCHS, 1.0), renewals=lambda used: 20.0)
+    s = [turn.control.tilt for _, turn in told]
+    assert max(s) == pytest.approx(largest)
+    assert s[-1] == pytest.approx(largest)
+    free = run_by(Budget(PAIRS, RECORDS, TAU), Control(MAX_EPOCHS, 1.0), renewals=lambda used: 20.0)
+    assert free[-1][1].control.tilt > 10 * largest
+
+
+def test_the_variance_of_labels_is_twice_the_loss_of_examples_that_are_held_out():
+    controller = Budget(PAIRS, RECORDS, TAU, likely_size=200, is_noise_unknown=True)
+    for loss in (0.5, 0.05):
+        assert controller.largest_s(loss) == pytest.approx(LIKELIHOODS * 200 / (TAU * 2 * loss))
+    # Nothing is known of the noise: nothing stops s.
+    assert controller.largest_s(math.nan) == math.inf
+    # s falls again where labels turn out to be noisier than it looked.
+    control = Control(MAX_EPOCHS, controller.largest_s(0.1))
+    turn = controller.update(passed(1e4, 1e4, held_out_loss=0.125), control)
+    assert turn.control.tilt == pytest.approx(controller.largest_s(0.125))
+
+
+@pytest.mark.parametrize("asked", [{"is_to_s": True}, {"loss": 0.1}])
+def test_an_s_or_a_loss_that_was_asked_for_is_not_stopped_at_likelihoods(asked):
+    assert Budget(PAIRS, RECORDS, TAU, likely_size=200, **asked).largest_s(0.1) == math.inf
+
+
+def test_burn_in_lasts_as_long_again_as_s_took_to_be_as_large_as_it_may():
+    controller, control = Budget(PAIRS, RECORDS, TAU, likely_size=200), Control(MAX_EPOCHS, 37.5)
+    for settled, used, is_over in (
+        (0.05 * PAIRS, 0.19 * PAIRS, False),
+        (0.05 * PAIRS, (SETTLING + 0.01) * PAIRS, True),
+        (0.3 * PAIRS, 0.59 * PAIRS, False),
+        (0.3 * PAIRS, 0.61 * PAIRS, True),
+        (math.inf, 0.7 * PAIRS, False),
+    ):
+        turn = controller.update(passed(used, 1e4, settled_pairs=settled), control)
+        assert (turn.control.burn_in == 1000) == is_over, (settled, used)
+    # Without an s to stop at, burn-in is most of the run.
+    turn = Budget(PAIRS, RECORDS, TAU).update(passed(0.61 * PAIRS, 1e4, settled_pairs=0.1 * PAIRS), control)
+    assert turn.control.burn_in == MAX_EPOCHS
+
+
+def test_a_budget_of_seconds_is_found_again_from_the_rate():
+    controller, control = Budget(PAIRS, RECORDS, TAU, seconds=60.0), Control(MAX_EPOCHS, 1.0)
+    assert controller.update(passed(1e4, 1e4, seconds=1.0), control).clock_pairs == PAIRS
+    # Half a minute is left, and a machine that does 1e3 a second.
+    turn = controller.update(passed(1e5, 1e4, seconds=30.0, rate=1e3), control)
+    assert turn.clock_pairs == pytest.approx(1e5 + 3e4)
+    # What was decided stands where nothing new is known, as in a run that is resumed.
+    turn = controller.update(passed(1.1e5, 1e4, seconds=31.0, clock_pairs=1.3e5), control)
+    assert turn.clock_pairs == 1.3e5
+    late = controller.update(passed(1e5, 1e4, seconds=61.0, rate=1e3, recorded=8), Control(10, 1.0))
+    assert late.marks == ()
+    assert math.isnan(Budget(PAIRS, RECORDS, TAU).update(passed(1e4, 1e4, seconds=1.0, rate=9.0), control).clock_pairs)
+
+
+def test_a_run_on_a_clock_ends_in_time_on_a_machine_that_becomes_slower():
+    controller, control = Budget(PAIRS, RECORDS, TAU, seconds=60.0), Control(MAX_EPOCHS, 1.0)
+    used, seconds, epoch, epochs, clock, recorded = 0.0, 0.0, 0, 200, math.nan, 0
+    for _ in range(2000):
+        # 50 pairs an epoch, at first twice as fast as was measured before the run, and then at a fifth of it.
+        spent, speed = 50.0 * epochs, 2 * PAIRS / 60 if seconds < 20 else PAIRS / 300
+        used, seconds, epoch = used + spent, seconds + spent / speed, epoch + epochs
+        more = {"seconds": seconds, "rate": used / seconds, "clock_pairs": clock, "recorded": recorded}
+        turn = controller.update(passed(used, spent, epoch=epoch, epochs=epochs, marks=(epoch,), **more), control)
+        recorded += epoch > control.burn_in
+        control, clock = turn.control, turn.clock_pairs
+        if not turn.marks:
+            break
+        epochs = turn.marks[0] - epoch
+    assert 0.8 * 60 < seconds < 1.2 * 60
+    assert control.burn_in < epoch

@@ -1,6 +1,7 @@
 """`train` needs a problem and a budget: it ends, keeps to what it may use, and can be stopped anywhere."""
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import jax.numpy as jnp
@@ -12,9 +13,9 @@ from tests.command import call
 from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.records import MAX_EPOCHS
 from trajens.run.advice import report
-from trajens.run.control import BURN_IN
+from trajens.run.control import BURN_IN, likelihood_s
 from trajens.run.start import SHARE_OF_EVOLUTION, _constant, first_state, scale_of
-from trajens.run.train import pairs_per_second, training_setup
+from trajens.run.train import HELD_OUT, pairs_per_second, train_as_set_up, training_setup
 from trajens.sampling import starts
 from trajens.sampling.sampler import Sampler
 
@@ -22,6 +23,7 @@ TAU, CHAINS, BUDGET, RECORDS = 4, 4, 4e5, 20
 DATA = tj.datasets.perceptron(noise=0.3)
 PERCEPTRON = DATA.problem()
 TINY = {"tau": TAU, "chains": CHAINS, "budget": BUDGET, "records": RECORDS, "acceptance": tj.Penalty(pool=True)}
+CLOCK = {"tau": TAU, "budget": BUDGET, "records": RECORDS}
 _rng = np.random.default_rng(3)
 X = _rng.uniform(-1, 1, (200, 3)).astype(np.float32)
 
@@ -324,28 +326,123 @@ def written(folder):
     return str(folder / "table.csv")
 
 
+PENALTY = ["--acceptance", "penalty"]
 SMALL = ["--tau", "2", "--hidden", "3", "--records", "8", "--seed", "1"]
 
 
 def test_the_command_line_trains_by_itself_and_says_what_was_chosen(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("trajens.app.experiment.pairs_per_second", lambda *_: 1000.0)
     out = str(tmp_path / "run")
-    code, shown, told = call(capsys, "train", written(tmp_path), "--minutes", "0.5", *SMALL, "--out", out)
+    code, shown, told = call(capsys, "train", written(tmp_path), "--budget", "3e4", *SMALL, *PENALTY, "--out", out)
     assert code == 0, told
-    assert "0.5 minutes are 3e+04 pairs of losses at 1e+03 a second" in told
     for row in ("start", "evolution", "examples drawn by", "losses", "size of moves, tuned", "error of s, audited"):
         assert row in shown
     stored = tj.StoredRun(out)
     assert (stored.config["budget"], stored.config["start"], stored.is_complete) == (3e4, "evolution", True)
     [row] = [line for line in shown.splitlines() if "pairs of the start, share, last loss" in line]
-    pairs, loss = (stored.start_records[name][0, -1] for name in ("data_used", "loss"))
-    assert f"{pairs:,}, {pairs / 3e4:.0%}, {loss:.4g}" in row
-    assert "minutes" not in stored.config
+    pairs = stored.start_records["data_used"][0, -1]
+    loss = stored.start_records["loss"][:, -1].mean()
+    assert f"{pairs:,}, {pairs / 7.5e3:.0%}, {loss:.4g}" in row
     code, _, told = call(capsys, "resume", out, "--epochs", "40", "--json")
     assert code == 0, told
     assert tj.StoredRun(out).epoch == stored.epoch + 40
     code, again, _ = call(capsys, "train", "--config", f"{out}/config.toml", "--json")
     assert json.loads(again)["s"] == stored.records["s"][0, -1]
+
+
+@pytest.mark.slow
+def test_minutes_are_a_clock_that_a_run_keeps_to_and_writes_down(capsys, tmp_path, monkeypatch):
+    # The speed at first sight is wrong by far.
+    monkeypatch.setattr("trajens.app.experiment.pairs_per_second", lambda *_: 1e3)
+    monkeypatch.setattr("trajens.app.cli.train._LOADING", 0.0)
+    out, table = str(tmp_path / "run"), written(tmp_path)
+    call(capsys, "train", table, "--budget", "3e4", *SMALL)
+    code, _, told = call(capsys, "train", table, "--minutes", "0.1", *SMALL, "--out", out)
+    assert code == 0, told
+    assert "0.1 minutes are about" in told
+    stored = tj.StoredRun(out)
+    clock = stored.config["clock"]
+    assert 0.5 * 6.0 < clock <= 6.0
+    assert "minutes" not in stored.config
+    assert 0.8 * clock < stored.seconds < 1.2 * clock + 1.0
+    # Many more than the first look has promised.
+    assert stored.records["data_used"][:, -1].sum() > 10 * stored.config["budget"]
+    code, _, told = call(capsys, "resume", out, "--epochs", "40", "--json")
+    assert code == 0, told
+
+
+@pytest.mark.slow
+def test_a_run_on_a_clock_goes_on_with_what_was_decided(tmp_path, small_blocks):
+    setup = training_setup(PERCEPTRON, **{**CLOCK, "settings": {"chains": CHAINS, "acceptance": tj.Penalty(pool=True)}})
+    setup = setup._replace(budget=replace(setup.budget, seconds=12.0))
+    first = train_as_set_up(setup, "random", out=fresh(tmp_path / "run"), stop=StopAfter(40))
+    assert not first.is_complete
+    assert first.run_state.recorded > 1
+    decided = first.run_state.clock_pairs
+    assert np.isfinite(decided)
+    assert float(tj.StoredRun(tmp_path / "run").arrays["clock_pairs"]) == decided
+    whole = train_as_set_up(setup, "random", out=again(tmp_path / "run"))
+    assert whole.is_complete
+    assert whole.seconds < 1.5 * 12.0
+
+
+@pytest.fixture(scope="module")
+def regression():
+    """A regression with labels of a noise that is known, and half of the variance."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((300, 2)).astype(np.float32)
+    return x, (x[:, 0] + rng.standard_normal(300)).astype(np.float32) / 2**0.5
+
+
+@pytest.mark.slow
+def test_s_of_numbers_follows_the_noise_of_labels_that_are_held_out(regression):
+    problem = tj.models.linear(2, 1).problem(*regression, "squared")
+    run = tj.train(problem, tau=TAU, chains=2, budget=2e7, records=RECORDS, progress=False)
+    assert run.target.problem.size == 300 - round(HELD_OUT * 300)
+    assert run.target.problem.held_out.size == round(HELD_OUT * 300)
+    variance = 2 * run.records["loss_held_out"][:, run.records["epoch"][0] <= run.burn_in].mean(0)
+    # That of the record before the last of burn-in, at which s was changed for the last time.
+    assert run.s[0] == pytest.approx(likelihood_s(240, TAU, variance[-2]))
+    # Half of the variance of the labels is noise; its error in 60 examples is 18 %.
+    assert variance[-1] == pytest.approx(0.5, abs=6 * 0.18 * 0.5)
+    assert not (run.records["loss_held_out"] == run.records["loss"]).any()
+    assert "likelihoods of the examples" in report(run)
+
+
+def test_an_s_that_was_asked_for_holds_nothing_out_and_classes_neither(regression):
+    x, y = regression
+    numbers = tj.models.linear(2, 1).problem(x, y, "squared")
+    assert training_setup(numbers, s=10.0).target.problem.held_out is None
+    classes = training_setup(tj.models.linear(2, 2).problem(x, (y > 0).astype(int)))
+    assert classes.target.problem.held_out is None
+    assert classes.budget.largest_s(np.nan) == likelihood_s(300, 16)
+    # A loss that is no likelihood says nothing of an s.
+    mistakes = tj.models.linear(2, 2).problem(x, (y > 0).astype(int), "0-1")
+    assert training_setup(mistakes).budget.largest_s(0.1) == np.inf
+
+
+def test_examples_that_are_held_out_are_a_random_share_and_never_the_others():
+    x = np.arange(50, dtype=np.float32)
+    problem = tj.Problem(lambda theta, batch: (batch - theta[0]) ** 2, x, 1)
+    left = problem.hold_out(0.3)
+    assert left.held_out.size == 15
+    assert sorted([*np.asarray(left.data), *np.asarray(left.held_out.data)]) == x.tolist()
+    assert not np.array_equal(np.asarray(left.held_out.data), x[:15])
+    assert problem.held_out is None
+    with pytest.raises(tj.InputError, match="examples must be left to train on, got 3 of which 2 are held out"):
+        tj.Problem(problem.loss, x[:3], 1).hold_out(0.5)
+    with pytest.raises(tj.InputError, match="share held out must be"):
+        problem.hold_out(1.5)
+
+
+def test_a_run_is_not_resumed_with_other_examples_held_out(tmp_path, regression):
+    problem = tj.models.linear(2, 1).problem(*regression, "squared")
+    how = {"tau": 2, "chains": 1, "budget": 2e4, "records": 8, "start": "random", "progress": False}
+    with_held_out = problem.hold_out(0.2)
+    tj.train(with_held_out, **how, out=fresh(tmp_path / "run"))
+    other = problem.hold_out(0.2)
+    other.held_out = problem.hold_out(0.2, seed=1).held_out
+    with pytest.raises(tj.InputError, match="held_out_checksum"):
+        tj.train(other, **how, out=again(tmp_path / "run"))
 
 
 def test_a_start_that_was_stopped_on_the_command_line_is_resumed(capsys, tmp_path, monkeypatch):

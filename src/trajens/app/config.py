@@ -30,13 +30,14 @@ from trajens.moves.scan import SCANS, Checkerboard
 from trajens.rl.problem import MAX_EPISODES
 from trajens.run.control import RECORDS
 from trajens.run.start import BUDGET, EVOLUTION, RANDOM
-from trajens.run.train import HELD_OUT, STEPS_OF_SIGMA, TAU
+from trajens.run.train import CHAINS_OF_FEW, FEW, HELD_OUT, STEPS_OF_SIGMA, TAU
 from trajens.run.train import RECORDS as RECORDS_BY_DATA
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.storage.directory import CHECKPOINT_SECONDS
 
 PROBLEMS = ("perceptron", "mnist")
-ACCEPTANCE_TESTS = ("penalty", "minibatch-barker", "paper", "barker", "metropolis")
+PENALTY, METROPOLIS = "penalty", "metropolis"
+ACCEPTANCE_TESTS = (PENALTY, "minibatch-barker", "paper", "barker", METROPOLIS)
 OF_FILES = ("label", "drop", "missing", "standardise", "reading")
 """Options about how a file is read."""
 NETWORKS = "network episodes"
@@ -261,7 +262,14 @@ class Config:
     )
     scan: str = _name(str(Settings.scan), SCANS, "Moves", "Order of updates")
     repeats: int = _option(Checkerboard.repeats, kinds.whole, "Moves", "Proposals per model before the colours change.")
-    acceptance: str = _name("penalty", ACCEPTANCE_TESTS, "Acceptance", "Test of a change")
+    acceptance: str | None = _name(
+        None,
+        ACCEPTANCE_TESTS,
+        "Acceptance",
+        "Test of a change",
+        shown=f"{PENALTY}; a budget on {FEW} examples or fewer: {METROPOLIS}",
+        episodes=PENALTY,
+    )
     chunk: int | None = _option(
         None,
         kinds.whole,
@@ -318,7 +326,10 @@ class Config:
         only="network",
     )
     minutes: float | None = _option(
-        None, kinds.real, "Run", "A budget for about so long on this machine, which is measured.", only="network"
+        None, kinds.real, "Run", "In place of a budget: how long it may take, compilation included.", only="network"
+    )
+    clock: float | None = _option(
+        None, kinds.real, "Run", "Seconds of --minutes, written down by a run.", only="network", is_flag=False
     )
     epochs: int | None = _option(
         None,
@@ -342,7 +353,7 @@ class Config:
         kinds.whole,
         "Run",
         "Independent chains.",
-        shown=f"1; with --epochs {Settings.chains}",
+        shown=f"{CHAINS_OF_FEW} on {FEW} examples or fewer, else 1; with --epochs {Settings.chains}",
         perceptron=64,
         episodes=1,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -13,7 +15,7 @@ import numpy as np
 from trajens import datasets, schedule
 from trajens.acceptance import AcceptanceTest, Barker, Metropolis, MinibatchBarker, Penalty, paper_test
 from trajens.acceptance.base import minibatch_chunk
-from trajens.app.config import EVEN, PROBLEMS, RENAMED, STARTS, Config
+from trajens.app.config import EVEN, METROPOLIS, PENALTY, PROBLEMS, RENAMED, STARTS, Config
 from trajens.app.kinds import AUTO, tilts
 from trajens.app.resolve import resolve
 from trajens.app.sources import EpisodesData, LabelledData
@@ -32,7 +34,16 @@ from trajens.run.progress import Progress
 from trajens.run.run import Run, restore, sample
 from trajens.run.start import BUDGET, RANDOM
 from trajens.run.stored import StoredRun
-from trajens.run.train import TrainingSetup, pairs_per_second, train_as_set_up, training_setup, usual_chunk
+from trajens.run.train import (
+    CHAINS_OF_FEW,
+    FEW,
+    LEAST_BUDGET,
+    TrainingSetup,
+    pairs_per_second,
+    train_as_set_up,
+    training_setup,
+    usual_chunk,
+)
 from trajens.sampling.settings import BY_LOSSES, Settings, settings_of
 from trajens.storage.directory import RunDirectory
 from trajens.target import Target
@@ -50,9 +61,16 @@ def move_of(config: Config, fraction: float | None) -> Proposer:
     return Mixture([(config.tau, move), (1, CentreOfMass(width))])
 
 
+_SHORTEST = 0.1
+"""Of --minutes, what is left to a run at least, however long compiling has taken."""
+
+_OF_PENALTY = ("rho", "pool", "tolerance", "stages", "scores")
+"""Options that mean something with the penalty test, and nothing with a test on all data."""
+
+
 def acceptance_of(config: Config, size: int, usual_chunk: int | None) -> AcceptanceTest:
     """How changes are accepted on `size` examples; None is the library's own chunk."""
-    name = config.acceptance
+    name, is_by_data = config.acceptance, config.epochs is None
     require(
         config.rho is None or name in ("penalty", "minibatch-barker"),
         f"rho must be left out with --acceptance {name}, got {config.rho}; use penalty or minibatch-barker for that.",
@@ -74,7 +92,7 @@ def acceptance_of(config: Config, size: int, usual_chunk: int | None) -> Accepta
     if name == "penalty":
         given = {"tolerance": config.tolerance, "stages": config.stages}
         chosen: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
-        return Penalty(chunk, config.rho, pool=bool(config.pool), **chosen)
+        return Penalty(chunk, config.rho, pool=is_by_data if config.pool is None else config.pool, **chosen)
     return MinibatchBarker(chunk, MinibatchBarker.rho if config.rho is None else config.rho)
 
 
@@ -96,7 +114,7 @@ class Experiment:
     def source(self) -> LabelledData | EpisodesData:
         """Where losses come from: labelled data, or episodes of an environment."""
         kind = EpisodesData if is_environment(self.config.problem) else LabelledData
-        source = kind(self.config, self.chains)
+        source = kind(self.config, lambda: self.chains)
         for other in self._others:
             source.take_over(other.source)
         return source
@@ -167,7 +185,8 @@ class Experiment:
         s = None if config.s is None else self._s_of(tilts(config.s)[0])
         own: dict[str, Any] = {"sigma": config.sigma, "prior": self._prior, "records": config.records}
         own |= {"tau": config.tau, "budget": budget, "s": s, "loss": config.until_loss}
-        return training_setup(self.problem, **own, settings=self._settings)
+        setup = training_setup(self.problem, **own, settings=self._settings)
+        return setup._replace(budget=replace(setup.budget, seconds=config.clock))
 
     def _fixed(self, burn_in: int | None, is_resumed: bool = False) -> tuple[Target, Settings, Controller]:
         """What is sampled for fixed epochs, or until it has converged, and how."""
@@ -204,7 +223,13 @@ class Experiment:
 
     @property
     def _chains_of_one(self) -> int:
-        return integer("chains", self.config.chains, 1, "use 1 or more independent chains")
+        chains = (CHAINS_OF_FEW if self._has_few else 1) if self.config.chains is None else self.config.chains
+        return integer("chains", chains, 1, "use 1 or more independent chains")
+
+    @property
+    def _has_few(self) -> bool:
+        """Whether a run by data has so few examples that decisions read all of them."""
+        return self.is_by_data and isinstance(self.source, LabelledData) and self.source.size <= FEW
 
     @property
     def _tilts(self) -> int:
@@ -238,9 +263,12 @@ class Experiment:
     @property
     def acceptance(self) -> AcceptanceTest:
         """How changes are accepted."""
-        size = self.source.size
-        usual = usual_chunk(size, self.chains * self.config.tau) if self.is_by_data else None
-        return acceptance_of(self.config, size, usual)
+        size, config = self.source.size, self.config
+        usual = usual_chunk(size, self.chains * config.tau) if self.is_by_data else None
+        if config.acceptance is None:
+            is_asked = any(getattr(config, name) is not None for name in _OF_PENALTY)
+            config = replace(config, acceptance=METROPOLIS if self._has_few and not is_asked else PENALTY)
+        return acceptance_of(config, size, usual)
 
     @property
     def scan(self) -> Scan:
@@ -354,12 +382,22 @@ class Experiment:
         )
         return None if scores == EVEN or is_whole else scores
 
-    def with_budget_for(self, minutes: float) -> tuple[Experiment, float]:
-        """The same on a budget for about so many minutes on this machine, and the pairs of losses it does a second."""
-        minutes = number("minutes", minutes, "try 2", above=0.0)
+    def on_clock(self, minutes: float, passed: float = 0.0) -> tuple[Experiment, float]:
+        """The same for so many minutes of which some seconds have passed, and the pairs of losses a second at first.
+
+        Its budget is what that is at first sight, and is found again as the run goes on.
+        """
+        minutes, began = number("minutes", minutes, "try 2", above=0.0), time.perf_counter()
         speed = pairs_per_second(self._training, self.config.start)
-        budget = float(f"{60 * minutes * speed:.2g}")
-        return Experiment(replace(self.config, minutes=None, budget=budget), others=(self,)), speed
+        clock = max(60 * minutes - passed - (time.perf_counter() - began), _SHORTEST * 60 * minutes)
+        least = LEAST_BUDGET * self.chains
+        budget = max(float(f"{clock * speed:.2g}"), least)
+        return Experiment(replace(self.config, minutes=None, budget=budget, clock=clock), others=(self,)), speed
+
+    def with_budget_for(self, minutes: float) -> tuple[Experiment, float]:
+        """The old name of `on_clock`, which works in this version with a warning."""
+        warnings.warn("with_budget_for is now called on_clock.", FutureWarning, stacklevel=2)
+        return self.on_clock(minutes)
 
     @property
     def _written(self) -> str:
@@ -375,6 +413,11 @@ class Experiment:
             known["rho"] = acceptance.rho
         if isinstance(acceptance, Penalty):
             known |= {"tolerance": acceptance.tolerance, "stages": acceptance.stages}
+            known |= {"pool": acceptance.pool} if self.is_by_data else {}
+        if self.is_by_data:
+            known["chains"] = self._chains_of_one
+        if config.acceptance is None:
+            known["acceptance"] = PENALTY if isinstance(acceptance, Penalty) else METROPOLIS
         known |= self.source.written
         return replace(config, **known).to_toml()
 

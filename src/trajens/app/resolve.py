@@ -14,6 +14,7 @@ from trajens.app.config import (
     FIXED_S,
     OF_FILES,
     OPTIONS,
+    PENALTY,
     PROBLEMS,
     RENAMED,
     RISING_EPISODES,
@@ -150,13 +151,7 @@ def _by_data(config: Config) -> Config:
     budget = BUDGET if config.budget is None and config.minutes is None else config.budget
     is_file = config.problem not in PROBLEMS and not is_environment(config.problem)
     config = _with_defaults(config, hold_out=HELD_OUT) if is_file else config
-    return _with_defaults(
-        config, budget=budget, chains=1, records=RECORDS_BY_DATA, start=EVOLUTION, pool=_pools(config)
-    )
-
-
-def _pools(config: Config) -> bool | None:
-    return True if config.acceptance == "penalty" else None
+    return _with_defaults(config, budget=budget, records=RECORDS_BY_DATA, start=EVOLUTION)
 
 
 def _by_epochs(config: Config) -> Config:
@@ -169,7 +164,9 @@ def _by_epochs(config: Config) -> Config:
         f"start must be {RANDOM} or the directory of a run with --epochs, got {EVOLUTION}; give a --budget instead.",
     )
     return _with_annealing(
-        _with_defaults(config, s=FIXED_S, chains=Settings.chains, records=RECORDS, sigma=usual_sigma(PRIOR))
+        _with_defaults(
+            config, s=FIXED_S, chains=Settings.chains, records=RECORDS, sigma=usual_sigma(PRIOR), acceptance=PENALTY
+        )
     )
 
 

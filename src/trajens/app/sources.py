@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,9 +37,9 @@ _FEWEST_TO_HOLD_OUT = 10
 
 
 class LabelledData:
-    """The data, the network and the loss that a `Config` means, for so many chains."""
+    """The data, the network and the loss that a `Config` means, for as many chains as `chains` says."""
 
-    def __init__(self, config: Config, chains: int):
+    def __init__(self, config: Config, chains: Callable[[], int]):
         self.config, self._chains = config, chains
 
     def take_over(self, other: Any) -> None:
@@ -153,7 +154,7 @@ class LabelledData:
         is_line = isinstance(self.data, datasets.PerceptronData)
         # Before an array of that size is made.
         dim = self.data.x.shape[1] if is_line else self.model.dim
-        require_room_for_models(self._chains, path_length(self.config.tau), dim)
+        require_room_for_models(self._chains(), path_length(self.config.tau), dim)
         if isinstance(self.data, datasets.PerceptronData):
             return self.data.problem()
         problem = self.model.problem(self.data.x, self.data.y, self.loss)
@@ -203,9 +204,9 @@ _OPTIONS = ("problem", "model", "sizes", "hidden", "activation", "weights", "max
 
 
 class EpisodesData:
-    """The environment, the network and the loss that a `Config` means, for so many chains."""
+    """The environment, the network and the loss that a `Config` means, for as many chains as `chains` says."""
 
-    def __init__(self, config: Config, chains: int):
+    def __init__(self, config: Config, chains: Callable[[], int]):
         self.config, self._chains = config, chains
 
     def take_over(self, other: Any) -> None:
@@ -237,7 +238,7 @@ class EpisodesData:
     def problem(self) -> Stream:
         """The loss on episodes."""
         config = self.config
-        require_room_for_models(self._chains, path_length(config.tau), self.model.dim)
+        require_room_for_models(self._chains(), path_length(config.tau), self.model.dim)
         max_batch = MAX_EPISODES if config.max_batch is None else config.max_batch
         returns = None if config.returns is None else (config.returns[0], config.returns[1])
         return problem(self.environment, self.model, returns, max_batch)

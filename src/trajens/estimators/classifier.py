@@ -14,7 +14,7 @@ from trajens.errors import choice, require
 from trajens.estimators.base import Trainable, TrajectoryEnsemble, padded
 from trajens.precision import require_unmasked
 from trajens.problem import Problem
-from trajens.run.control import LIKELIHOODS
+from trajens.run.control import likelihood_s
 from trajens.run.run import Run
 
 DECISIONS = ("mean", "vote")
@@ -136,5 +136,5 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
     def _trained(
         self, network: Trainable, problem: Problem, x: np.ndarray, y: np.ndarray, start: Any, seed: int
     ) -> Run:
-        s = LIKELIHOODS * len(x) / self.tau if self.s is None else self.s
+        s = likelihood_s(len(x), self.tau) if self.s is None else self.s
         return self._run(padded(problem), s, self._pairs(len(x)), start, seed)

@@ -1,7 +1,7 @@
 """A regressor for scikit-learn, with an error of every prediction.
 
 The loss of a model is (y - f)^2 / 2 of labels that are standardised, and a tilt means labels of some noise: with v the
-variance around the mean m of the models, s = LIKELIHOODS N / (tau v). v is not known before. It is found in a few
+variance around the mean m of the models, s = 3 N / (tau v). v is not known before. It is found in a few
 rounds, each of which goes on from the paths of the one before, as the squared error on a fifth of the data that all but
 the last of them leave out:
 
@@ -27,7 +27,7 @@ from trajens.errors import require
 from trajens.estimators.base import Trainable, TrajectoryEnsemble, padded
 from trajens.precision import require_unmasked
 from trajens.problem import Problem
-from trajens.run.control import LIKELIHOODS
+from trajens.run.control import likelihood_s
 from trajens.run.run import Run
 from trajens.run.train import HELD_OUT
 
@@ -106,7 +106,7 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
         left, variance = padded(problem, is_held_out), 1.0 if isinstance(start, str) else self._variance
         for number, share in enumerate(SHARES):
             is_last = number + 1 == len(SHARES)
-            s = LIKELIHOODS * size / (self.tau * variance) if self.s is None else self.s
+            s = likelihood_s(size, self.tau, variance) if self.s is None else self.s
             run = self._run(padded(problem) if is_last else left, s, share * budget, start, seed + number)
             start = run.paths
             if not is_last:

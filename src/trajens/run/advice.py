@@ -129,7 +129,9 @@ class RunFacts:
 
     def started(self, chains: Any = None) -> Started | None:
         """What the start took and came to, in the mean over all chains or those in `chains`; None without one."""
-        return None if self.pairs is None or not self.start else started(self.start, self.pairs, chains)
+        if self.pairs is None or not self.start or not self.start["data_used"].size:
+            return None
+        return started(self.start, self.pairs, chains)
 
     @property
     def after(self) -> Records:
@@ -143,7 +145,7 @@ class RunFacts:
 def _largest_s(records: Records, controller: dict[str, Any]) -> float | None:
     """The s of a run by data, where it is as large as suits the examples."""
     known = {f.name: controller[f.name] for f in fields(Budget) if f.name in controller}
-    if not records or known.get("likelihood_s") is None:
+    if not records or known.get("likely_size") is None:
         return None
     s = float(records["s"][0, -1])
     largest = Budget(**known).largest_s(float(records.get("loss_held_out", np.full((1, 1), np.nan))[:, -1].mean()))

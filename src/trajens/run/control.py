@@ -16,6 +16,9 @@ read so far:
   B / (n c) where a renewal takes c s^2 of B pairs: s ends where the budget is about n renewals. How many there should
   be was found by trial: few where the budget is small, for which a lower loss counts more than independent paths.
 
+A budget may be of seconds: then the pairs of losses that it comes to are found again at every record, by how many were
+done a second since the program runs, and stand in the state of the run, which goes on with them when it is resumed.
+
 With `UntilConverged` a run of fixed epochs goes on until its chains have converged. It is looked at after the epochs
 that it was given, and then whenever it is half as long again; it ends at the first look that finds nothing lacking, or
 with its last epoch. A run that ends when its numbers look good ends a little too often when they look better than they
@@ -32,7 +35,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +67,15 @@ RISING = 0.8
 
 LIKELIHOODS = 3.0
 """What the models of a path weigh together at most, in likelihoods of the data: s = LIKELIHOODS N / (tau v)."""
+
+
+def likelihood_s(size: float, tau: int, variance: float = 1.0) -> float:
+    """The s at which the tau models of a path weigh as much as `LIKELIHOODS` likelihoods of `size` examples.
+
+    `variance` is that of labels, of a squared error.
+    """
+    return LIKELIHOODS * size / (tau * variance)
+
 
 SETTLING = 0.2
 """Of what a run by data reads, the part that burn-in takes at least."""
@@ -107,6 +119,10 @@ class RecordInfo(NamedTuple):
         Of examples that are not trained on, measured now; NaN where there are none.
     settled_pairs : float
         Pairs of losses per chain after which s was first where it ends; infinite before.
+    clock_pairs : float
+        Pairs per chain that a budget of seconds has come to by now; NaN without one.
+    seconds, rate : float
+        Since the run began, and pairs per chain and second by which it goes on; NaN where that is not known yet.
     recorded : int
         Records since burn-in.
     marks : (records,)
@@ -128,6 +144,9 @@ class RecordInfo(NamedTuple):
     reference_loss: float = math.inf
     held_out_loss: float = math.nan
     settled_pairs: float = math.inf
+    clock_pairs: float = math.nan
+    seconds: float = math.nan
+    rate: float = math.nan
     records: Callable[[], Records] = dict
 
     @property
@@ -151,6 +170,8 @@ class Update(NamedTuple):
         Further epochs at which is recorded; asked for at the last mark only.
     audit_share : float
         The part of what audits may take that may be spent now.
+    clock_pairs : float
+        Pairs per chain that a budget of seconds comes to; NaN without one.
     """
 
     control: Control
@@ -159,6 +180,7 @@ class Update(NamedTuple):
     is_settled: bool
     marks: tuple[int, ...] = ()
     audit_share: float = 1.0
+    clock_pairs: float = math.nan
 
 
 class Controller(ABC):
@@ -223,11 +245,12 @@ class Budget(Controller):
         Whether s rises to that of the target, where its factor is 1.
     loss : float, optional
         s rises until the loss is not above this.
-    likelihood_s : float, optional
-        The s at which the models of a path weigh as much as `LIKELIHOODS` likelihoods, times the variance of labels
-        where that is not known; s does not rise above.
+    likely_size : float, optional
+        Examples N of a loss that is a likelihood; s does not rise above `likelihood_s` of them.
     is_noise_unknown : bool
-        Whether that variance is to be found from examples that are held out.
+        Whether the variance of labels is to be found from examples that are held out.
+    seconds : float, optional
+        How long the run may take, its start and compilations included; `pairs` are then what that is at first sight.
     """
 
     pairs: float
@@ -235,17 +258,18 @@ class Budget(Controller):
     tau: int
     is_to_s: bool = False
     loss: float | None = None
-    likelihood_s: float | None = None
+    likely_size: float | None = None
     is_noise_unknown: bool = False
+    seconds: float | None = None
 
     def largest_s(self, held_out_loss: float) -> float:
         """The s above which models learn examples by heart; infinite where nothing is known of that."""
-        if self.likelihood_s is None or self.is_to_s or self.loss is not None:
+        if self.likely_size is None or self.is_to_s or self.loss is not None:
             return math.inf
         if not self.is_noise_unknown:
-            return self.likelihood_s
+            return likelihood_s(self.likely_size, self.tau)
         variance = 2.0 * held_out_loss
-        return self.likelihood_s / variance if variance > 0 else math.inf
+        return likelihood_s(self.likely_size, self.tau, variance) if variance > 0 else math.inf
 
     def renewals(self, start_pairs: float) -> float:
         """How often the path should be renewed after a start that took `start_pairs` pairs."""
@@ -253,6 +277,9 @@ class Budget(Controller):
         return RENEWALS * max(per_model / PAIRS_PER_MODEL, 1.0) ** MORE
 
     def update(self, info: RecordInfo, control: Control) -> Update:
+        if self.seconds is not None:
+            pairs = self._pairs_in_time(info)
+            return replace(self, pairs=pairs, seconds=None).update(info, control)._replace(clock_pairs=pairs)
         total = max(self.pairs - info.start_pairs, 1.0)
         burn_in = BURN_IN * total
         now, before = (
@@ -276,6 +303,13 @@ class Budget(Controller):
             self._following(info, total),
             _AUDITS_IN_BURN_IN,
         )
+
+    def _pairs_in_time(self, info: RecordInfo) -> float:
+        """What the seconds that are left come to at the present rate, with what was done."""
+        known = info.clock_pairs if math.isfinite(info.clock_pairs) else self.pairs
+        if self.seconds is None or not info.rate > 0:
+            return known
+        return info.pairs_used + info.rate * max(self.seconds - info.seconds, 0.0)
 
     def _has_settled(self, info: RecordInfo, total: float) -> bool:
         """Whether s is as large as it may be, and paths have had as long again as it took."""

@@ -90,7 +90,9 @@ def describe_run(target: Target, settings: Settings, controller: Controller) -> 
 def identify(target: Target, settings: Settings, controller: Controller) -> dict[str, Any]:
     """Return the description of a run with checksums of its data and values of its loss, for `require_same`."""
     problem = target.problem
-    known = {"data_checksum": checksum(problem.data), "losses": _probe(problem)}
+    known: dict[str, Any] = {"data_checksum": checksum(problem.data), "losses": _probe(problem)}
+    if problem.held_out is not None:
+        known["held_out_checksum"] = checksum(problem.held_out.data)
     plain: dict[str, Any] = json.loads(json.dumps({**describe_run(target, settings, controller), **known}))
     return plain
 

@@ -60,6 +60,18 @@ class Blocks:
             self.epochs = max(self._least, self.epochs // 2)
 
 
+class Pace:
+    """How many pairs of losses a second a run does, since the first record of its loop: before, it compiles."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+
+    def rate(self, seconds: float, pairs: float) -> float:
+        """At this moment, after so many seconds and pairs per chain; NaN at the first record."""
+        begun, before = self._first = (seconds, pairs) if self._first is None else self._first
+        return (pairs - before) / (seconds - begun) if seconds > begun and pairs > before else math.nan
+
+
 class Loop:
     """Loop of one run over its marks.
 
@@ -76,6 +88,7 @@ class Loop:
         self.sampler, self.controller, self.log = sampler, controller, log
         self._blocks, self._auditor = Blocks(sampler.program), Auditor(sampler)
         self._exchanger = None if sampler.settings.exchange is None else Exchanger(sampler)
+        self._pace = Pace()
 
     def iterate(self, run: RunState, stop: Stop | None = None) -> Iterator[RunState]:
         """Yield the state of the run after every block and every record, until its last mark or until `stop` is True.
@@ -95,6 +108,7 @@ class Loop:
                 if run.epoch < mark:
                     yield run
             if run.epoch == mark:
+                run = replace(run, seconds=time.perf_counter() - began)
                 run = replace(self._record(run), seconds=time.perf_counter() - began)
                 yield run
             if is_stopped:
@@ -167,6 +181,7 @@ class Loop:
             spent=spent,
             recorded=run.recorded + 1,
             settled_pairs=min(run.settled_pairs, run.pairs_used) if update.is_settled else run.settled_pairs,
+            clock_pairs=update.clock_pairs,
             last_audit=run.epoch if audit is not None and (audit.tilt_weight > 0).any() else run.last_audit,
             replicas=None if replicas is None else replicas.from_now(),
         )
@@ -202,6 +217,9 @@ class Loop:
             reference_loss=run.reference_loss,
             held_out_loss=math.nan if held_out is None else float(held_out.mean()),
             settled_pairs=run.settled_pairs,
+            clock_pairs=run.clock_pairs,
+            seconds=run.seconds,
+            rate=self._pace.rate(run.seconds, run.pairs_used),
             records=records,
         )
 
@@ -262,6 +280,11 @@ def progress_of(run: RunState, last: Records, seconds: float) -> Progress:
     )
 
 
+def _pairs_of(budget: Budget, run: RunState) -> float:
+    """Pairs of losses per chain that a run on a budget takes, as far as is known."""
+    return run.clock_pairs if math.isfinite(run.clock_pairs) else budget.pairs
+
+
 @contextmanager
 def show_progress(
     progress: bool | Show, run: RunState, log: Log, controller: Controller
@@ -271,13 +294,15 @@ def show_progress(
     if progress is True and isinstance(controller, Budget):
         earlier = np.transpose(learning_curve(run.start, log.records)).tolist()
         used = float(np.mean(run.spent.decided))
-        bar = ProgressBar(controller.pairs, used, curve=True, unit="pairs", earlier=earlier)
+        bar = ProgressBar(_pairs_of(controller, run), used, curve=True, unit="pairs", earlier=earlier)
     elif progress is True:
         bar = ProgressBar(int(run.marks[-1]), run.epoch, curve=True)
 
     def show(run: RunState, before: float) -> None:
         if isinstance(bar, ProgressBar) and not isinstance(controller, Budget):
             bar.aim(int(run.marks[-1]))
+        if isinstance(bar, ProgressBar) and isinstance(controller, Budget):
+            bar.aim(int(_pairs_of(controller, run)))
         if bar and log.last is not None:
             bar(progress_of(run, log.last, run.seconds - before))
 

@@ -115,6 +115,9 @@ EVOLUTION, RANDOM = "evolution", "random"
 SHARE_OF_EVOLUTION, LESS = 0.6, 0.6
 """Of the usual budget, for a start by evolution; larger ones spend more on it by this power, a smaller share."""
 
+LONGEST_START = 0.65
+"""Of a budget of seconds, for a start by evolution at most."""
+
 PASSES_OF_EVOLUTION = 1e4
 """Pairs of losses per example that a start by evolution takes at most: few data are learnt soon."""
 
@@ -206,6 +209,9 @@ def _evolve(
     begin = Evolving.of(models) if kept is None else Evolving(int(kept["done"]), *(kept[n] for n in _MOMENTS))
     curve = StartCurve(generations, chains, kept)
 
+    def is_late() -> bool:
+        return budget.seconds is not None and time.perf_counter() - began > LONGEST_START * budget.seconds
+
     def watch(now: Evolving, losses: np.ndarray) -> bool:
         curve.add(now.done, losses)
         show(now.done * pairs, float(losses[-1].mean()), time.perf_counter() - began, chains)
@@ -213,15 +219,17 @@ def _evolve(
         if directory is not None and (is_stopped or directory.is_due()):
             moments = dict(zip(_MOMENTS, now[1:], strict=True))
             directory.keep_start({"done": np.array(now.done), **moments, **curve.arrays, **known})
-        return is_stopped
+        return is_stopped or is_late()
 
     found = evolved(problem, jax.tree.map(np.asarray, random.key), begin, generations, how, watch)
-    if found.done < generations:
+    if found.done < generations and not is_late():
         raise Stopped(f"stopped in the start of the run, after {found.done:,} of {generations:,} generations")
     some = _checked(problem, budget.pairs)
     of_found, of_first = _losses(problem, np.stack([found.model, models], axis=1), some).T
     chosen = np.where((of_found < of_first)[:, None], found.model, models)
-    return Start(_constant(chosen[:, None], target, chains), float(generations * pairs), curve.records(pairs))
+    took, records = found.done * pairs, curve.records(pairs)
+    records["data_used"] = np.minimum(records["data_used"], took)
+    return Start(_constant(chosen[:, None], target, chains), float(took), records)
 
 
 def _load_start(identity: RunIdentity, directory: RunDirectory | None) -> tuple[Arrays | None, Arrays]:

@@ -83,6 +83,8 @@ class RunState:
         Loss of a trained start, above which paths should not rise.
     settled_pairs : float
         Pairs of losses per chain after which s was first where it ends; infinite before.
+    clock_pairs : float
+        Pairs of losses per chain that a budget of seconds has come to by now; NaN without one.
     seconds : float
         Time spent sampling.
     replicas : Replicas or None
@@ -102,6 +104,7 @@ class RunState:
     start_pairs: float = 0.0
     reference_loss: float = math.inf
     settled_pairs: float = math.inf
+    clock_pairs: float = math.nan
     seconds: float = 0.0
     replicas: Replicas | None = None
     start: Records = field(default_factory=dict)

@@ -22,7 +22,7 @@ from trajens.errors import integer, number, require
 from trajens.problem import NOISE, Problem
 from trajens.records import MAX_EPOCHS
 from trajens.run.advice import report
-from trajens.run.control import LIKELIHOODS, Budget
+from trajens.run.control import Budget
 from trajens.run.identity import RunIdentity
 from trajens.run.progress import Show, Stop, takes_progress
 from trajens.run.run import Run, directory_of, renamed_settings, run_or_resume
@@ -55,6 +55,9 @@ FEW = 1024
 """Examples up to which decisions are made on all of them: a minibatch would have to be nearly as large, and there is
 no error of s to plan for."""
 
+CHAINS_OF_FEW = 4
+"""Chains on so few examples: independent ones can be compared, and vote together."""
+
 HELD_OUT = 0.2
 """Of examples with noisy labels, the share that is held out to know the noise by."""
 
@@ -66,9 +69,9 @@ STEPS_OF_SIGMA = 6.0
 
 _BUSY_MODELS, _MIN_CHUNK, _MAX_CHUNK = 2**15, 256, 1024
 """Pairs that keep a GPU busy, and the chunks of batches there."""
-_MIN_BUDGET = 1e3
+LEAST_BUDGET = 1e3
 """Pairs of losses per chain."""
-_TIMED_SECONDS, _TIMED_PHASES, _OVERHEAD = 3.0, 16, 1.2
+_TIMED_SECONDS, _TIMED_PHASES, _OVERHEAD = 1.0, 16, 1.2
 """How a machine is timed, and what measuring, audits and scores take beside decisions, as a factor."""
 
 
@@ -127,9 +130,9 @@ def train(
     loss : float, optional
         The name that `until_loss` had before; it still works, with a warning, in this version.
     **settings
-        The fields of `Settings` by name, as for `sample`, but for ``burn_in``: by default there is one chain, moves
-        tune their sizes, and examples, other than those of a stream, are drawn by their losses
-        (``example_weights="auto"``).
+        The fields of `Settings` by name, as for `sample`, but for ``burn_in``: by default there are four chains on 1024
+        examples or fewer and else one, moves tune their sizes, and examples, other than those of a stream, are drawn by
+        their losses (``example_weights="auto"``).
 
     Returns
     -------
@@ -176,11 +179,10 @@ def train_as_set_up(
 ) -> Run:
     """Train as `training_setup` has chosen, see `train`."""
     target, settings, budget = setup
-    directory = RunDirectory.of(out)
+    began, directory = time.perf_counter(), RunDirectory.of(out)
     require_room(target, settings, budget.records, directory is not None)
 
     def begin(sampler: Sampler, identity: RunIdentity) -> RunState:
-        began = time.perf_counter()
         if isinstance(start, str) and start in (EVOLUTION, RANDOM):
             # Models of the user's are looked at before anything is compiled.
             compile_ahead(sampler, budget)
@@ -212,7 +214,7 @@ def training_setup(
     chosen = {
         name: value for name, value in renamed_settings(settings or {}).items() if value is not None or name == "scores"
     }
-    given = {"chains": 1, "tune": True, "scores": AUTO, **chosen}
+    given = {"chains": usual_chains(problem), "tune": True, "scores": AUTO, **chosen}
     if models is not None:
         require(
             tau is None and "chains" not in chosen,
@@ -224,7 +226,7 @@ def training_setup(
     tau = TAU if tau is None else tau
     require(given.get("burn_in") is None, "burn_in must be left out: it is a share of the budget; leave it out.")
     chains = integer("chains", given["chains"], 1, "use 1 or more independent chains")
-    budget = number("budget", budget, "try 2.5e7 pairs of losses", at_least=_MIN_BUDGET * chains, at_most=1e15)
+    budget = number("budget", budget, "try 2.5e7 pairs of losses", at_least=LEAST_BUDGET * chains, at_most=1e15)
     require(
         s is None or loss is None, "s and until_loss must not both be given: each says where s ends; leave one out."
     )
@@ -246,14 +248,13 @@ def training_setup(
         given["scores"] = None
     records = integer("records", records, 8, "try 100")
     how = settings_of({**given, "burn_in": MAX_EPOCHS}).checked(target)
-    likelihood_s = None if problem.likelihood is None else LIKELIHOODS * problem.size / target.tau
     course = Budget(
         budget / chains,
         records,
         target.tau,
         is_to_s=s is not None,
         loss=goal,
-        likelihood_s=likelihood_s,
+        likely_size=None if problem.likelihood is None else problem.size,
         is_noise_unknown=is_noise_unknown,
     )
     return TrainingSetup(target, how, course)
@@ -273,11 +274,21 @@ def usual_sigma(scale: float) -> float:
     return float(f"{scale / STEPS_OF_SIGMA:.4g}")
 
 
+def has_few(problem: Problem) -> bool:
+    """Whether a problem has so few examples that all of them are read."""
+    return problem.population.limit is None and problem.size <= FEW
+
+
+def usual_chains(problem: Problem) -> int:
+    """Independent chains of a run that was not told how many; a budget is for all of them together."""
+    return CHAINS_OF_FEW if has_few(problem) else 1
+
+
 def usual_acceptance(
     problem: Problem, models: int, devices: Sequence[jax.Device] | None = None, **options: Any
 ) -> AcceptanceTest:
     """The test for so many models: on all of few examples, else the penalty test with these options."""
-    if problem.population.limit is None and problem.size <= FEW:
+    if has_few(problem):
         return Metropolis()
     return Penalty(usual_chunk(problem.population.most, models, devices), pool=True, **options)
 

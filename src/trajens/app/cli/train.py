@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -35,6 +36,7 @@ from trajens.app.sources import EpisodesData
 from trajens.columns import COLUMNS, Average, Column, When
 from trajens.errors import INTERRUPTED, STOPPED, Stopped, integer
 from trajens.files import in_shell
+from trajens.loading import BEGAN
 from trajens.rl.problem import episodes_of
 from trajens.run.advice import RunFacts, advice, audited_error
 from trajens.run.resume import epochs_in_all
@@ -190,6 +192,9 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     return result
 
 
+_LOADING = min(time.perf_counter() - BEGAN, 10.0)
+"""Seconds that loading took, which count among --minutes; a process that loads it later has not waited for it."""
+
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 
 
@@ -237,14 +242,16 @@ def train(
         Experiment(chosen).check()
         typer.echo(chosen.to_toml(), nl=False)
         return
+    began = time.perf_counter() - _LOADING
     use_all_cores()
     experiment = Experiment(chosen)
     if chosen.minutes is not None:
-        experiment, speed = experiment.with_budget_for(chosen.minutes)
-        budget = experiment.config.budget
+        say("trajens: measuring how fast this machine is")
+        experiment, speed = experiment.on_clock(chosen.minutes, time.perf_counter() - began)
+        is_one = chosen.minutes == 1
         say(
-            f"trajens: {chosen.minutes:g} minutes are {budget:.2g} pairs of losses at {speed:.2g} a second; "
-            f"the same run again: --budget {budget:.2g}"
+            f"trajens: {chosen.minutes:g} {'minute is' if is_one else 'minutes are'} about "
+            f"{experiment.config.budget:.2g} pairs of losses at {speed:.2g} a second"
         )
     _train(experiment, out, False, chosen.epochs, as_json)
 
