@@ -117,8 +117,8 @@ class Stream(Problem):
     def hold_out(self, share: float, seed: int = 0) -> Stream:
         """Refused: every decision reads fresh examples, and the loss that is recorded is that of new ones."""
         raise InputError(
-            f"examples of a stream must not be held out, got a share of {share}; leave it out, for its losses are of new "
-            "ones anyway."
+            f"examples of a stream must not be held out, got a share of {share}; leave it out, for its losses "
+            "are of new ones anyway."
         )
 
     def __repr__(self) -> str:
