@@ -10,7 +10,8 @@
 # # Reinforcement learning
 #
 # Reinforcement-learning policies instead of supervised networks: the loss of an episode is minus its return, and a
-# decision between two policies plays as many fresh episodes as its noise asks for. It takes about a minute on two cores.
+# decision between two policies plays as many fresh episodes as its noise asks for. It takes about a minute on two
+# cores.
 #
 # Evolution strategies are as good or better at this ([what was measured](../results/policies.md)); what a path of
 # policies has is a law.
