@@ -50,7 +50,8 @@ def sections():
                 yield pytest.param("\n".join(before + code), id=name)
 
 
-PLAIN_PAGES = [ROOT / "docs" / "start" / f"{name}.md" for name in ("coming_from", "faq", "gpu")]
+HOWTOS = ("starting", "choosing", "storage", "estimators", "exchange", "convergence", "uncertainty", "report")
+PLAIN_PAGES = [*sorted((ROOT / "docs/start").glob("*.md")), *(ROOT / f"docs/howto/{name}.md" for name in HOWTOS)]
 
 
 def hook(name):

@@ -41,8 +41,8 @@ x.shape, y[:10]
 #
 # ## Train
 #
-# A network of 16 hidden units; four paths of 8 of them. `budget` is what may be read: pairs of losses, of the network
-# as it is and as it is proposed, on one example. `s` says how much the loss matters, `prior` how large weights are
+# A network of 16 hidden units; four paths of 8 of them. `budget` is the computing budget: the number of (current,
+# proposed) pairs of losses, each on one example. `s` says how much the loss matters, `prior` how large weights are
 # before anything is known. (s = N = 1000 would be the Bayesian posterior; left out, s is what the budget is enough
 # for.)
 

@@ -9,8 +9,9 @@
 # %% [markdown]
 # # Reinforcement learning
 #
-# Policies in place of networks that are told the answer: the loss of an episode is minus its return, and a decision
-# between two policies plays as many fresh episodes as its noise asks for. It takes about a minute on two cores.
+# Reinforcement-learning policies instead of supervised networks: the loss of an episode is minus its return, and a
+# decision between two policies plays as many fresh episodes as its noise asks for. It takes about a minute on two
+# cores.
 #
 # Evolution strategies are as good or better at this ([what was measured](../results/policies.md)); what a path of
 # policies has is a law.
