@@ -91,3 +91,28 @@ def test_records_do_not_depend_on_a_stop(tmp_path, small_blocks, records):
         run, stops = sample(again(tmp_path / "a"), records, stop=StopAfter(stops % 4)), stops + 1
     assert stops > 3
     assert_same(whole, run)
+
+
+def measured_with(offset):
+    """The loss of a path with so much added to the loss of every example, less it again."""
+    data = tj.datasets.perceptron(size=300, noise=0.3)
+    # A number of the data, so that all offsets share a compilation.
+    examples = {"x": data.x, "y": data.y, "offset": np.full(300, offset, np.float32)}
+    loss = lambda theta, batch: 0.5 * (batch["y"] - batch["x"] @ theta) ** 2 + batch["offset"]  # noqa: E731
+    sampler = tj.Sampler(tj.Target(tj.Problem(loss, examples, 2), 3, 0.1, 20.0), tj.Settings(chains=4, seed=3))
+    return sampler.measure(sampler.init())
+
+
+def test_a_constant_in_the_loss_does_not_spoil_its_mean():
+    plain = measured_with(0.0)
+    for offset in (-1e4, 1e4):
+        far = measured_with(offset)
+        assert far.loss.dtype == np.float64
+        # Every loss is rounded to 5e-4, evenly, and the mean is over 900 of them.
+        np.testing.assert_allclose(far.loss - offset, plain.loss, atol=6 * 5e-4 / np.sqrt(900))
+        np.testing.assert_allclose(far.loss_error, plain.loss_error, rtol=1e-3)
+
+
+def test_what_32_bits_do_not_carry_is_warned_of():
+    with pytest.warns(RuntimeWarning, match="take a constant off"):
+        measured_with(1e6)

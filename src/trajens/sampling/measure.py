@@ -43,13 +43,16 @@ CHUNK = 256
 _FEW, _MANY = 1024, 8192
 _LEAST, _MOST = 64, 4096
 _SHARE = 0.1
+_OFFSET = 64.0
+"""Spreads between examples from which on losses are taken about a reference, so that 32 bits carry their mean."""
 
 
 class Measurement(NamedTuple):
     """Per chain: mean loss per model, its standard error from using few examples, RMS weight, records of one's own.
 
     `steps` are those that the losses took, where they count some; `projections` (chains, directions) those of the mean
-    model, see `trajens.sampling.measure`.
+    model, see `trajens.sampling.measure`. On a device the loss is less `reference`, which is 0 but for losses that are
+    far from 0 compared with how they differ; on the host it is in `loss`, then in 64 bits.
     """
 
     loss: jax.Array
@@ -58,6 +61,16 @@ class Measurement(NamedTuple):
     observed: dict[str, jax.Array]
     steps: jax.Array
     projections: jax.Array
+    reference: jax.Array
+
+    @property
+    def whole(self) -> Measurement:
+        """The same on the host, with the reference in the loss."""
+        reference = np.asarray(self.reference)
+        if not reference.any():
+            return self
+        loss: Any = reference.astype(np.float64) + np.asarray(self.loss, np.float64)
+        return self._replace(loss=loss, reference=np.zeros_like(reference))  # type: ignore[arg-type]
 
 
 class MeasureAt(NamedTuple):
@@ -110,8 +123,8 @@ def measure(
     pair = words(fold_in(state.key, look.epoch), Purpose.MEASURE, 2)
     key = Key(pair[:, 0], pair[:, 1])
 
-    def take(number: jax.Array, carried: tuple[Moments, jax.Array]) -> tuple[Moments, jax.Array]:
-        moments, so_far = carried
+    def take(number: jax.Array, carried: tuple[Moments, jax.Array, jax.Array]) -> tuple[Moments, jax.Array, jax.Array]:
+        moments, so_far, reference = carried
         positions = number * chunk + jnp.arange(chunk)
         is_valid = jnp.broadcast_to(positions < look.examples, (chains, chunk))
         positions = jnp.broadcast_to(jnp.minimum(positions, look.examples - 1), (chains, chunk))
@@ -125,19 +138,37 @@ def measure(
             jnp.repeat(members, pairs, axis=0),
             jnp.ones(chains * pairs, bool),
         )
-        per_example = losses.reshape(chains, 2 * pairs, chunk)[:, :tau].mean(1)
+        losses = losses.reshape(chains, 2 * pairs, chunk)[:, :tau]
+        reference = jnp.where(number == 0, _reference(losses), reference)
+        per_example = (losses - reference[:, None, None]).mean(1)
         if program.counts_steps:
             so_far = so_far + steps.reshape(chains, pairs).sum(1, dtype=jnp.uint32)
-        return merge(moments, moments_of(per_example, is_valid)), so_far
+        return merge(moments, moments_of(per_example, is_valid)), so_far, reference
 
-    begin = no_moments((chains,)), jnp.zeros(chains, jnp.uint32)
+    begin = no_moments((chains,)), jnp.zeros(chains, jnp.uint32), jnp.zeros(chains, jnp.float32)
     chunks = (look.examples + chunk - 1) // chunk
-    moments, steps = jax.lax.fori_loop(0, chunks, take, begin)
+    moments, steps, reference = jax.lax.fori_loop(0, chunks, take, begin)
     error = jnp.sqrt(moments.m2 * look.factor)
     observed = {name: jax.vmap(lambda path, f=f: jnp.asarray(f(path)))(state.path) for name, f in observe}
     # No product of matrices: how that adds up depends on how many chains there are on a device.
     projections = (state.path.mean(1)[:, None] * look.directions).sum(-1)
-    return Measurement(moments.mean, error, jnp.sqrt((state.path**2).mean((1, 2))), observed, steps, projections)
+    return Measurement(
+        loss=moments.mean,
+        loss_error=error,
+        weight_rms=jnp.sqrt((state.path**2).mean((1, 2))),
+        observed=observed,
+        steps=steps,
+        projections=projections,
+        reference=reference,
+    )
+
+
+def _reference(losses: jax.Array) -> jax.Array:
+    """A number (chains,) near the losses (chains, ...) of the first examples, or 0 where they are near enough to 0."""
+    flat = losses.reshape(len(losses), -1)
+    first = flat[:, 0]
+    is_far = jnp.abs(first) > _OFFSET * jnp.abs(flat - first[:, None]).max(1)
+    return jnp.where(is_far & jnp.isfinite(first), first, 0.0)
 
 
 def losses_of_examples(loss: Loss, data: Any, models: jax.Array, size: int) -> jax.Array:

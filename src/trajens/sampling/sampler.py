@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -50,6 +51,10 @@ from trajens.target import Target
 _EVERYWHERE = PartitionSpec()
 
 
+_ROUNDING = 1.0
+"""Rounding of a loss times s from which on a run is warned of it."""
+
+
 class Sampler:
     """The pure core, for loops of one's own: `init` a state, `advance` it, `measure` its loss.
 
@@ -85,6 +90,7 @@ class Sampler:
         self._data = _shared(target.problem.data, everywhere)
         self._law = jax.device_put(target.law, everywhere)
         self._placed: tuple[Control, Inputs] | None = None
+        self._is_warned = False
         self._compiling = Compiling()
 
     @single
@@ -208,9 +214,24 @@ class Sampler:
         examples = integer("examples", examples, 1, "leave it out for the usual number", _countable(population))
         self._compiling.finish("measure")
         measured = _measure(self.program, self._mesh, self.inputs(control), state, *self._measuring(epoch, examples))
-        here: Measurement = jax.tree.map(np.asarray, measured)
+        here = Measurement(*jax.tree.map(np.asarray, tuple(measured)))
+        self._warn_of_rounding(here.reference, self.s_at(epoch, control))
+        here = here.whole
         # JAX sorts dictionaries; records keep the order they were asked for in.
         return here._replace(observed={name: here.observed[name] for name in self.settings.observe})
+
+    def _warn_of_rounding(self, reference: Any, s: np.ndarray) -> None:
+        """Say once where losses are so far from 0 that 32 bits do not carry what decisions depend on."""
+        rounding = float(np.max(s * np.spacing(np.abs(reference, dtype=np.float32)) * (reference != 0)))
+        if rounding > _ROUNDING and not self._is_warned:
+            self._is_warned = True
+            near = float(np.abs(reference).max())
+            warnings.warn(
+                f"losses are near {near:.3g}, where 32 bits round them, by {rounding:.2g} / s: decisions and "
+                "recorded losses are not those of the loss as it is meant; take a constant off it.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def _measuring(self, epoch: int, examples: int) -> tuple[MeasureAt, int, bool, Any]:
         population, observe = self.program.examples, tuple(self.settings.observe.items())
