@@ -117,8 +117,8 @@ class Stream(Problem):
     def hold_out(self, share: float, seed: int = 0) -> Stream:
         """Refused: every decision reads fresh examples, and the loss that is recorded is that of new ones."""
         raise InputError(
-            f"examples of a stream must not be held out, got a share of {share}; its losses are of new ones anyway, leave "
-            "it out."
+            f"examples of a stream must not be held out, got a share of {share}; its losses are of new ones anyway, "
+            "leave it out."
         )
 
     def __repr__(self) -> str:
