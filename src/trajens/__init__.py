@@ -11,9 +11,10 @@ from trajens.version import __version__ as __version__
 if TYPE_CHECKING:
     from trajens import thermo as thermo
     from trajens.api import *  # noqa: F403
+    from trajens.app.cli.environment import keep_compiled as keep_compiled
     from trajens.app.sweeps import sweep as sweep
 
-_ABOVE = {"sweep": "trajens.app.sweeps"}
+_ABOVE = {"keep_compiled": "trajens.app.cli.environment", "sweep": "trajens.app.sweeps"}
 """What is offered too, but stands above all that a run needs, and is loaded only for those who ask for it."""
 
 
