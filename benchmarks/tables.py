@@ -9,7 +9,8 @@ line). A random 30 % of the rows, always the same, are the test set. The rest is
 the test set by one, predicted by one and reported by one. Of its training rows ``trajens train`` holds a fifth out; the
 rivals have all of them, with the inputs that it has made of the columns. Rivals have the defaults of scikit-learn, but
 for a scale of the labels of the MLP, without which it does not get anywhere in its iterations. Those that give no error
-of a prediction are scored with the width of their errors in five folds of the training set.
+of a prediction are scored with the width of their errors in five random folds of
+the training set.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss
-from sklearn.model_selection import cross_val_predict
+from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.preprocessing import StandardScaler
 
@@ -152,7 +153,9 @@ def of_rivals(training: Path, test: Path, table: TableOf) -> dict[str, dict[str,
                 scores[name] = {"nll": nll, "accuracy": accuracy}
                 continue
             labels, new = reading.label.undone(y), reading.label.undone(new_y)
-            width = float(np.sqrt(((labels - cross_val_predict(rival, x, labels)) ** 2).mean()))
+            # Tables may be sorted, as those of firms by firm.
+            folds = KFold(5, shuffle=True, random_state=SEED)
+            width = float(np.sqrt(((labels - cross_val_predict(rival, x, labels, cv=folds)) ** 2).mean()))
             error = new - rival.fit(x, labels).predict(new_x)
         nll = float((0.5 * np.log(2 * np.pi * width**2) + error**2 / (2 * width**2)).mean())
         scores[name] = {"nll": nll, "rmse": float(np.sqrt((error**2).mean()))}

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from trajens import rl as rl
     from trajens import thermo as thermo
     from trajens.api import *  # noqa: F403
+    from trajens.app.cli.environment import keep_compiled as keep_compiled
     from trajens.app.report import report as report
     from trajens.app.sweeps import sweep as sweep
 
-_ABOVE = {"report": "trajens.app.report", "sweep": "trajens.app.sweeps"}
+_ABOVE = {
+    "keep_compiled": "trajens.app.cli.environment",
+    "report": "trajens.app.report",
+    "sweep": "trajens.app.sweeps",
+}
 """What is offered too, but stands above all that a run needs, and is loaded only for those who ask for it."""
 
 _MODULES = ("ensemble", "estimators", "plots", "rl", "thermo")

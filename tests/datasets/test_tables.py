@@ -684,3 +684,10 @@ def test_a_run_on_bytes_predicts_the_same_from_every_form_of_them(capsys, tmp_pa
     np.savez(tmp_path / "wrong.npz", x=images.reshape(30, 2, 8))
     code, _, err = call(capsys, "predict", run, str(tmp_path / "wrong.npz"), "--out", str(tmp_path / "no.csv"))
     assert (code, "shape (4, 4)" in err) == (2, True)
+
+
+def test_names_in_single_quotes_are_names(tmp_path):
+    file = written(tmp_path, "'a'\t'it''s'\t'y'\n1\t'x\ty'\t0\n2\tz\t1\n")
+    assert tables.header(file) == ["a", "it's", "y"]
+    # An apostrophe in some names is none.
+    assert tables.header(written(tmp_path, "'a',b\n1,2\n")) == ["'a'", "b"]

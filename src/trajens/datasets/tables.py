@@ -89,8 +89,9 @@ class Table(NamedTuple):
 def rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     """The names of the columns and then every row, each with the line in which it begins.
 
-    The delimiter is the one of comma, semicolon and tab that stands most often in the first line. Empty lines are no
-    rows, but of a table of one column; lines that begin with # are rows like any other.
+    The delimiter is the one of comma, semicolon and tab that stands most often in the first line. Quotes are double
+    ones, or single ones where all names of the first line stand in them. Empty lines are no rows, but of a table of one
+    column; lines that begin with # are rows like any other.
     """
     require(file.is_file(), f"path must be a file that exists, got '{file}'; check the spelling.")
     line = 1
@@ -98,7 +99,11 @@ def rows(file: Path) -> Iterator[tuple[int, list[str]]]:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             first = stream.readline()
             reader = csv.reader(
-                itertools.chain([first], stream), delimiter=_delimiter(first), strict=True, skipinitialspace=True
+                itertools.chain([first], stream),
+                delimiter=_delimiter(first),
+                quotechar=_quote(first),
+                strict=True,
+                skipinitialspace=True,
             )
             width = 0
             for cells in reader:
@@ -241,6 +246,11 @@ def without_index(table: Table) -> tuple[Table, list[str]]:
 
 def _delimiter(line: str) -> str:
     return max(_DELIMITERS, key=_outside_quotes(line).count)
+
+
+def _quote(line: str) -> str:
+    names = [name.strip() for name in line.split(_delimiter(line))]
+    return "'" if all(len(name) > 1 and name[0] == name[-1] == "'" for name in names) else '"'
 
 
 def _outside_quotes(line: str) -> str:

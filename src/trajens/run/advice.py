@@ -164,7 +164,7 @@ def report(run: Run) -> str:
     start = f"start: {run.run_state.start_pairs:.2g} pairs of losses per chain for an evolution strategy{came}\n"
     moves = f", moves of size {found['move_size']:.2g}" if np.isfinite(found["move_size"]) else ""
     scores = ", examples drawn by their losses" if run.settings.is_reweighting else ""
-    among = "" if run.target.problem.population.limit else f" of {run.target.problem.size}"
+    among = "" if run.target.problem.population.limit else among_examples(found["batch_size"], run.target.problem.size)
     asked = "" if tolerance is None else f" (tolerance {tolerance:.1%})"
     return (
         (start if run.run_state.start_pairs > 0 else "")
@@ -173,6 +173,11 @@ def report(run: Run) -> str:
         + f"loss per model: {found['loss']:.4g}\nerror of s, audited: {audited_error(found)}{asked}\n"
         + f"next: {advice(run).replace('--', '')}"
     )
+
+
+def among_examples(batch: float, size: float) -> str:
+    """What a mean batch is of: `size` examples, which come several times where they are drawn by their losses."""
+    return f" of {size}" if batch <= size else f", some of the {size} several times"
 
 
 def audited_error(summary: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import inspect
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -86,7 +86,7 @@ class ProgressBar:
         self._task = self._bar.add_task(label, total=self._epochs, completed=self._first, numbers="compiling")
         self._losses: list[tuple[float, float]] = list(earlier)
         self._curve, self._left = curve, 0 if self._losses else self._first
-        self._written = time.monotonic()
+        self._written, self._begun = time.monotonic(), cast(tuple[float, int] | None, None)
         is_live = console.is_terminal and not console.is_dumb_terminal
         self._live = Live(self._bar, console=console, transient=is_followed) if is_live else None
         if self._live is not None:
@@ -108,7 +108,8 @@ class ProgressBar:
             + f"used {_short(now.data_used)}"
         )
         if self._live is None:
-            self._write_line(at, label, speed, numbers)
+            self._left_seconds(at)
+            self._write_line(at, label, numbers)
             return
         self._bar.update(self._task, completed=min(at, self._epochs), description=label, numbers=numbers)
         if self._curve:
@@ -128,16 +129,25 @@ class ProgressBar:
             with contextlib.suppress(OSError, ValueError):
                 self._live.stop()
 
-    def _write_line(self, at: int, label: str, speed: float, numbers: str) -> None:
+    def _write_line(self, at: int, label: str, numbers: str) -> None:
         if at < self._epochs and time.monotonic() - self._written < _LINE_SECONDS:
             return
         self._written = time.monotonic()
-        left = max(self._epochs - at, 0) / max(speed, 1e-9)
+        left = self._left_seconds(at)
+        shown = "" if left is None else f"  left {left:,.0f} s"
         self._console.print(
-            f"{label}  {self._unit.removesuffix('s')} {at:,} of {self._epochs:,}  {numbers}  left {left:,.0f} s",
+            f"{label}  {self._unit.removesuffix('s')} {at:,} of {self._epochs:,}  {numbers}{shown}",
             highlight=False,
             soft_wrap=True,
         )
+
+    def _left_seconds(self, at: int) -> float | None:
+        """By the rate since the first time that something was shown: before, it compiled; None where that is now."""
+        now = time.monotonic()
+        begun, before = self._begun = self._begun or (now, at)
+        if at >= self._epochs:
+            return 0.0
+        return (now - begun) * (self._epochs - at) / (at - before) if at > before else None
 
     def _drawn_curve(self) -> RenderableType:
         """Loss per model against the epoch, as bars of blocks."""
@@ -147,11 +157,16 @@ class ProgressBar:
         values = np.interp(at, epochs, losses)
         shown = np.where(at <= epochs[-1], values, np.nan)
         # A loss of exactly 0 has no scale of its own.
-        top = (float(np.nanmax(losses)) if np.isfinite(losses).any() else 0.0) or 1.0
+        finite = losses[np.isfinite(losses)]
+        top = (float(finite.max()) if finite.size else 0.0) or 1.0
+        # A curve that hardly falls is seen to: its lowest loss is one row high.
+        low = float(finite.min()) if finite.size else 0.0
+        bottom = low - (top - low) / (height - 1) if low < top else 0.0
+        row_size = (top - bottom) / height
         lines = []
         for row in range(height, 0, -1):
-            cells = [_block(value / top * height - (row - 1)) for value in shown]
-            label = f"{top * row / height:9.3g} " if row in (height, height // 2) else " " * 10
+            cells = [_block((value - bottom) / row_size - (row - 1)) for value in shown]
+            label = f"{bottom + row_size * row:9.3g} " if row in (height, height // 2, 1) else " " * 10
             lines.append(label + "".join(cells))
         return Text("loss per model\n" + "\n".join(lines), no_wrap=True)
 

@@ -126,3 +126,13 @@ def test_the_second_time_nothing_is_compiled_and_a_damaged_program_is_made_again
     assert again == first
     assert made.keys() == programs.keys()
     assert len(made[damaged.name]) > 1000
+
+
+def test_python_keeps_programs_as_the_command_line_does(tmp_path):
+    code = "import trajens as tj; print(tj.keep_compiled()); import jax; print(jax.config.jax_compilation_cache_dir)"
+    environment = {**os.environ, "TRAJENS_CACHE": str(tmp_path / "kept")}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    told, used = found.stdout.split()
+    assert told == used
+    assert told.startswith(str(tmp_path / "kept"))

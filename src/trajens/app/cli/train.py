@@ -38,7 +38,7 @@ from trajens.errors import INTERRUPTED, STOPPED, Stopped, integer
 from trajens.files import in_shell
 from trajens.loading import BEGAN
 from trajens.rl.problem import episodes_of
-from trajens.run.advice import RunFacts, advice, audited_error
+from trajens.run.advice import RunFacts, advice, among_examples, audited_error
 from trajens.run.resume import epochs_in_all
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
@@ -150,7 +150,7 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     groups = numbers.get("by_s", [numbers])
     target, source = experiment.target, experiment.source
     episodes = episodes_of(source.problem) if isinstance(source, EpisodesData) else None
-    among = " episodes" if episodes is not None else f" of {experiment.problem.size}"
+    size = experiment.problem.size
     result = Table(
         title=f"{escape(experiment.config.problem)}: tau = {target.tau}, sigma = {target.sigma:g}", show_header=False
     )
@@ -158,12 +158,14 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     for _ in groups:
         result.add_column(justify="right")
 
+    def among(group: dict[str, Any]) -> str:
+        return " episodes" if episodes is not None else among_examples(group["batch_size"], size)
+
     def add(label: str, shown: Any) -> None:
         result.add_row(label, *(shown(group) for group in groups))
 
     def add_column(column: Column) -> None:
-        after = among if column.name == "batch_size" else ""
-        add(column.title, lambda group: f"{_shown(column, group)}{after}")
+        add(column.title, lambda group: f"{_shown(column, group)}{among(group) if column.name == 'batch_size' else ''}")
 
     add("s", lambda g: f"{g['s']:g}")
     loss, *columns = (column for column in COLUMNS if _is_shown(column, groups, experiment))
