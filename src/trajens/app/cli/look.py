@@ -86,7 +86,8 @@ def thermo(
 ) -> None:
     """Mean loss, its variance and ln Z at every s, from the paths of a run.
 
-    The run must have kept them (train --keep-paths).     ln Z is relative to the smallest s: with s = 0 among them (train --s 0,5,20), it is ln Z(s)/Z(0).
+    The run must have kept them (train --keep-paths). ln Z is relative to the smallest s: with s = 0 among them (train
+    --s 0,5,20), it is ln Z(s)/Z(0).
     """
     use_all_cores()
     some = None if examples is None else whole("examples", examples)
