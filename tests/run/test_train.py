@@ -180,7 +180,7 @@ def test_an_evolved_start_is_one_model_per_chain_and_better_than_the_random_one(
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"s": 10.0, "loss": 0.1}, "s and loss must not both be given"),
+        ({"s": 10.0, "until_loss": 0.1}, "s and until_loss must not both be given"),
         ({"start": "nowhere"}, "start must be evolution, random, an array or the directory of a run, got 'nowhere'"),
         ({"start": np.zeros(3)}, r"start must be .* an array of shape \(2,\)"),
         ({"start": None}, "start must be"),
@@ -191,9 +191,9 @@ def test_an_evolved_start_is_one_model_per_chain_and_better_than_the_random_one(
         ({"records": 7}, "records must be a whole number at least 8"),
         ({"s": 0.0}, "s must be numbers > 0"),
         ({"s": tj.schedule.linear(1.0, 2.0, 10)}, "s must be numbers > 0"),
-        ({"s": [1.0, 2.0]}, "s must be one number or one per chain"),
-        ({"loss": np.inf}, "loss must be a finite number"),
-        ({"scores": "wins"}, "scores"),
+        ({"s": [1.0, 2.0, 3.0]}, "s must be one number, or some that chains can be divided into"),
+        ({"until_loss": np.inf}, "loss must be a finite number"),
+        ({"example_weights": "wins"}, "scores"),
         ({"prior": "wide"}, "prior"),
     ],
 )

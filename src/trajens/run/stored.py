@@ -217,9 +217,12 @@ class StoredRun(Recorded):
     @property
     def s(self) -> np.ndarray:
         """The tilt of every chain at its last record, (chains,), or what it began with."""
-        if self.records:
-            return np.asarray(self.records["s"][:, -1], np.float64)
-        return np.broadcast_to(np.asarray(self.identity["s"], np.float64), (self.chains,))
+        begun = np.atleast_1d(np.asarray(self.identity["s"], np.float64))
+        # Chains that began alike are of one s, whatever became of their records.
+        with contextlib.suppress(*((InputError,) if len(begun) == 1 else ())):
+            if self.records:
+                return np.asarray(self.records["s"][:, -1], np.float64)
+        return np.repeat(begun, len(self._paths) // len(begun))
 
     @property
     def chains(self) -> int:

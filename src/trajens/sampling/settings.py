@@ -257,6 +257,8 @@ def _one_seed(seed: Any) -> int:
 def settings_of(given: Mapping[str, Any]) -> Settings:
     """Return the settings with these names; None stands for the default of a part, as a move or devices."""
     known = {one.name: one for one in fields(Settings)}
+    # What users call so are the scores by which examples are drawn.
+    given = {"scores" if name == "example_weights" else name: value for name, value in given.items()}
     for name in given:
         require(name in known, f"settings must be among {', '.join(known)}, got {name!r}; check the spelling.")
     parts = {name for name, one in known.items() if one.default is MISSING or one.default == ()}

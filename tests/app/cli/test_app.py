@@ -74,7 +74,7 @@ def test_one_chain_has_no_standard_error_and_a_process_keeps_stdout_clean():
         ("--chunk 1000 --acceptance barker", "chunk must be a whole number in 2..256, got 1000"),
         ("--epochs 2.5", "epochs must be a whole number"),
         ("--burn-in 4e3", "burn_in must be less than epochs = 4000"),
-        ("--s 0", "s must be a finite number > 0"),
+        ("--s -1", "s must be a finite number >= 0"),
         ("--num-data 1", "num-data must be a whole number in 2..1073741824"),
         ("--segment 4", "length of a segment must be"),
         ("--centre-of-mass 0", "centre-of-mass must be a finite number > 0"),

@@ -27,7 +27,7 @@ AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object ins
 
 
 def show(directory: DIRECTORY, as_json: AS_JSON = False) -> None:
-    """Print the table of a run once more: loss and its errors, acceptance, batch, error of s, by s.
+    """Print the table of a run once more.
 
     Of a run that was made in Python: one row for every s.
     """
@@ -46,7 +46,7 @@ def show(directory: DIRECTORY, as_json: AS_JSON = False) -> None:
 
 
 def convergence(directory: DIRECTORY, as_json: AS_JSON = False) -> None:
-    """Whether the chains of every s agree: R-hat, effective draws, error and drift of the loss and of projections.
+    """Whether chains agree: R-hat, effective draws, errors and drifts.
 
     A drift is the difference between the halves of the run after burn-in, in standard errors.
     """
@@ -84,9 +84,10 @@ def thermo(
     ] = None,
     as_json: AS_JSON = False,
 ) -> None:
-    """Mean loss, its variance and ln Z at every s, from the paths that a run has kept (train --keep-paths).
+    """Mean loss, its variance and ln Z at every s, from the paths of a run.
 
-    ln Z is relative to the smallest s: with s = 0 among them (train --s 0,5,20), it is ln Z(s)/Z(0).
+    The run must have kept them (train --keep-paths). ln Z is relative to the smallest s: with s = 0 among them (train
+    --s 0,5,20), it is ln Z(s)/Z(0).
     """
     use_all_cores()
     some = None if examples is None else whole("examples", examples)
