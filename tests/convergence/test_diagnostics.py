@@ -8,6 +8,7 @@ import pytest
 import trajens as tj
 from tests.monte_carlo import assert_agrees
 from trajens.convergence import drift, ess_bulk, ess_mean, ess_tail, mcse, nested_rhat, rhat
+from trajens.convergence.criteria import _told_apart
 
 OURS = {"rhat": rhat, "bulk": ess_bulk, "tail": ess_tail, "mean": ess_mean, "mcse": mcse}
 
@@ -148,3 +149,17 @@ def test_nested_rhat_is_near_one_for_short_chains_whose_rhat_is_not():
 def test_values_must_be_chains_of_draws():
     with pytest.raises(tj.InputError, match=r"shape \(chains, draws\), got \(3,\)"):
         rhat(np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("value", "asked", "text"),
+    [
+        (1.0104, 1.01, "1.0104"),
+        (1.2345, 1.01, "1.23"),
+        (399.6, 400, "399.6"),
+        (1234.5, 2000, "1,230"),
+        (np.nan, 1, "nan"),
+    ],
+)
+def test_what_is_lacking_is_told_apart_from_what_was_asked(value, asked, text):
+    assert _told_apart(value, asked) == text

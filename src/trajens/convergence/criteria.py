@@ -182,14 +182,22 @@ class Converged:
             drifts = np.array([loss.drift, group.weight_drift])
             # Written so that what is not a number is never enough.
             if not group.rhat <= self.rhat:
-                found.append(f"R-hat {group.rhat:.3g}{at} (asked: {self.rhat:g})")
+                found.append(f"R-hat {_told_apart(group.rhat, self.rhat)}{at} (asked: {self.rhat:g})")
             if not group.ess >= self.ess:
-                found.append(f"{group.ess:.0f} effective draws{at} (asked: {self.ess:g})")
+                found.append(f"{_told_apart(group.ess, self.ess)} effective draws{at} (asked: {self.ess:g})")
             if self.error is not None and not loss.mcse <= self.error:
-                found.append(f"an error of the loss of {loss.mcse:.2g}{at} (asked: {self.error:g})")
+                found.append(
+                    f"an error of the loss of {_told_apart(loss.mcse, self.error)}{at} (asked: {self.error:g})"
+                )
             if not (np.abs(drifts) <= DRIFT).all():
                 found.append(f"halves that differ by {np.abs(drifts).max():.1f} errors{at} (at most {DRIFT:g})")
         return found
+
+
+def _told_apart(value: float, asked: float) -> str:
+    """A number in three digits, or in as many as tell it apart from what was asked for."""
+    rounded = (float(f"{value:.{digits}g}") for digits in range(3, 18))
+    return f"{next(number for number in rounded if number != asked):,.12g}"
 
 
 def in_words(groups: list[Group]) -> str:
