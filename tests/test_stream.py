@@ -140,8 +140,8 @@ def test_the_number_of_devices_changes_nothing(run, count):
     other = sample(devices=jax.devices()[:count])
     np.testing.assert_array_equal(run.paths, other.paths)
     for name in run.records:
-        # A sum of floats, and of programs that JAX keeps on disk, as this session does, the last bit of a variance.
-        tolerance = 1e-6 if name in ("loss_error", "loss_deciding") else 0.0
+        # Sums of floats, and of programs that JAX keeps on disk, as this session does, the last bit of a variance.
+        tolerance = 1e-6 if name in ("loss", "loss_error", "loss_deciding") else 0.0
         np.testing.assert_allclose(run.records[name], other.records[name], rtol=tolerance, err_msg=name)
 
 
@@ -302,7 +302,9 @@ def test_training_needs_nothing_but_the_stream(tmp_path, capsys):
     said = capsys.readouterr().out
     assert re.search(r"batches of \d+\n", said)
     best = 0.125
-    assert best < run.summary()["loss"] < 1.2 * best
+    errors = run.records["loss_error"][:, run.records["epoch"][0] > run.burn_in]
+    error = np.sqrt((errors**2).sum()) / errors.size
+    assert best - Z * error < run.summary()["loss"] < 1.2 * best
     assert "Stream(one, dim=2, max_batch=256)" in repr(run)
 
     part = tj.train(stream, **{**settings, "out": fresh(tmp_path / "stopped")}, progress=False, stop=StopAfter(2))

@@ -163,9 +163,11 @@ def test_every_test_and_move_and_loss_is_audited(way):
     target, settings = WAYS[way]
     run = sample(target=target, **settings)
     found, again = tj.audit(run, proposals=64), tj.audit(run, proposals=64)
-    assert found.summary() == again.summary()
+    np.testing.assert_equal(found.summary(), again.summary())
     assert (found.proposals, found.examples) == (64, 96)
-    assert np.isfinite(list(found.summary().values())).all()
+    # Chains of several s have no common posterior in whose units a mean could be shifted.
+    unknown = {"mean_shift", "mean_shift_stderr"} if way == "0-1 loss, many s" else set()
+    assert {name for name, value in found.summary().items() if not np.isfinite(value)} == unknown
     assert 0 < found.acceptance < 1
     assert 0 < found.batch_size <= 96
     assert found.delta.shape == found.forward.shape == found.reverse.shape == (64,)
