@@ -227,11 +227,12 @@ def test_on_a_gpu_losses_of_a_kernel_are_in_half_precision_unless_single_was_ask
     problem = tj.models.cnn().problem(*pixels).hold_out(0.2)
     asked = problem.with_loss(replace(problem.loss, precision="single"))
     gpu, cpu = [SimpleNamespace(platform="gpu")], [SimpleNamespace(platform="cpu")]
-    trained = in_usual_precision(problem, gpu)
+    trained = in_usual_precision(problem, devices=gpu)
     assert trained.held_out.loss == trained.loss
-    assert in_usual_precision(asked, gpu) is asked
-    assert in_usual_precision(problem, cpu) is problem
-    assert in_usual_precision(PERCEPTRON, gpu) is PERCEPTRON
+    assert in_usual_precision(asked, devices=gpu) is asked
+    assert in_usual_precision(problem, devices=cpu) is problem
+    assert in_usual_precision(problem, None, gpu) is problem
+    assert in_usual_precision(PERCEPTRON, devices=gpu) is PERCEPTRON
 
     def target(problem):
         losses = jax.jit(lambda *given: losses_of_pairs(problem.loss, problem.data, *given))

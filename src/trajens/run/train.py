@@ -235,9 +235,7 @@ def training_setup(
     is_noise_unknown = problem.likelihood == NOISE and s is None and loss is None
     if is_noise_unknown and problem.held_out is None:
         problem = problem.hold_out(HELD_OUT)
-    if (problem.prior if prior == "auto" else prior) is not None:
-        # Weights of a flat law may grow beyond those on which half precision was checked.
-        problem = in_usual_precision(problem, given.get("devices"))
+    problem = in_usual_precision(problem, prior, given.get("devices"))
     sigma = usual_sigma(scale_of(problem, prior)) if sigma is None else sigma
     target = Target(problem, tau, sigma, 1.0 if s is None else s, prior)
     require(
@@ -298,14 +296,17 @@ def usual_acceptance(
     return Penalty(usual_chunk(problem.population.most, models, devices), pool=True, **options)
 
 
-def in_usual_precision(problem: Problem, devices: Sequence[jax.Device] | None = None) -> Problem:
+def in_usual_precision(
+    problem: Problem, prior: float | str | None = "auto", devices: Sequence[jax.Device] | None = None
+) -> Problem:
     """The problem with losses in half precision, where a GPU has a kernel for it and none was asked for.
 
-    What rounding changes is far below the tolerance of decisions, and an evaluation takes half the time.
+    What rounding changes is far below the tolerance of decisions, and an evaluation takes half the time. Weights of a
+    flat law may grow beyond those on which that was checked.
     """
-    loss = problem.loss
+    loss, known = problem.loss, problem.prior if prior == "auto" else prior
     is_on_gpu = (devices or jax.devices())[0].platform != "cpu"
-    if not (is_on_gpu and isinstance(loss, CrossEntropy) and loss.precision is None):
+    if known is None or not is_on_gpu or not isinstance(loss, CrossEntropy) or loss.precision is not None:
         return problem
     kernel = loss.model.kernel
     is_native = kernel is not None and kernel.is_for(problem.data)
