@@ -195,7 +195,7 @@ COLUMNS = (
     Column(
         "tilt_error",
         "error of s, audited",
-        "Small batches make the run sample s (1 + error).",
+        "Small batches make the run sample s (1 + error), from this record on: in burn-in s is changed just before.",
         "error of s",
         Average.AUDITS,
         When.AUDITS,

@@ -355,7 +355,7 @@ def restore(identity: RunIdentity, directory: RunDirectory) -> Run | None:
     if identity.fingerprint is not None:
         stored.require_network(identity.fingerprint.network)
     files = directory.restore()
-    StoredRun.of(files).warn_of_another_machine()
+    StoredRun.of(files).warn_of_another_machine(target.problem)
     state = unpack(files.arrays, _state_like(target, settings), files.marks)
     kept = map_history(directory.path, state.recorded) if settings.keep_paths else None
     return Run(
