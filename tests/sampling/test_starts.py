@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trajens as tj
+from tests.monte_carlo import Z
 from trajens.losses import compiled_losses_of_pairs
 from trajens.randomness import fold_in, key_of
 from trajens.sampling.starts import Evolution, Evolving, chain_keys, evolved, initial_paths
@@ -176,3 +177,22 @@ def test_nothing_more_is_compiled_to_look_at_other_batches():
     before = programs._cache_size()
     at(lambda theta, batch: 2.0 * least_squares(theta, batch))
     assert programs._cache_size() == before + 1
+
+
+def test_chains_of_a_pytree_start_apart_but_for_the_first():
+    params = {"a": np.float32([3.0, -4.0]), "b": np.float32(0.0)}
+    loss = lambda params, batch: (batch.y - batch.x @ params["a"] - params["b"]) ** 2  # noqa: E731
+    of_stream = tj.Stream.from_pytree(lambda p, keys: jnp.full(len(keys), p["a"].sum() + p["b"]), params)
+    chains, of_all = 400, np.sqrt(25 / 3)
+    for made in (tj.Problem.from_pytree(loss, DATA, params), of_stream):
+        first = initial_paths(tj.Target(made, 2, 0.1, 5.0), chain_keys(0, chains))[:, 0]
+        np.testing.assert_array_equal(first[0], [3.0, -4.0, 0.0])
+        # An array of zeros has the size of all.
+        np.testing.assert_allclose(
+            first[1:].std(0), [np.sqrt(12.5), np.sqrt(12.5), of_all], rtol=Z / np.sqrt(2 * chains)
+        )
+    for spread in (0.0, 0.2):
+        problem = tj.Problem.from_pytree(loss, DATA, params, spread=spread)
+        first = initial_paths(tj.Target(problem, 2, 0.1, 5.0), chain_keys(0, chains))[:, 0]
+        assert (first[0] == [3.0, -4.0, 0.0]).all() == (spread == 0)
+        np.testing.assert_allclose(first.std(0), spread, rtol=Z / np.sqrt(2 * chains), atol=1e-6)

@@ -91,6 +91,8 @@ class RunFacts:
         Where s stopped because examples would be learnt by heart; None where it did not.
     tau, dim : int
         Models in a path, and their parameters.
+    is_start_common : bool
+        Whether several chains began at one model.
     """
 
     records: Records
@@ -109,6 +111,7 @@ class RunFacts:
     largest_s: float | None = None
     tau: int | None = None
     dim: int = 0
+    is_start_common: bool = False
 
     @classmethod
     def of(cls, run: Run | StoredRun) -> RunFacts:
@@ -134,6 +137,7 @@ class RunFacts:
             largest_s=_largest_s(run.records, controller),
             tau=known.get("tau"),
             dim=int(known.get("parameters", 0)),
+            is_start_common=run.is_start_common,
         )
 
     def started(self, chains: Any = None) -> Started | None:
@@ -228,7 +232,7 @@ def findings(facts: RunFacts, out: str | Path | None = None) -> list[Finding]:
         longer = f"trajens resume {in_shell(out)} --epochs {facts.epochs}"
     found = [_length(facts), _finite(facts), _asked(facts), _held_out(facts), _acceptance(facts), _weights(facts)]
     found.append(_loss(facts, longer))
-    found += [agreement(facts.records, facts.burn_in, facts.asked, longer), _lag(facts, longer)]
+    found += [agreement(facts.records, facts.burn_in, facts.asked, longer), _start(facts), _lag(facts, longer)]
     return [finding for finding in (*found, _capped(facts), _tolerance(facts)) if finding is not None]
 
 
@@ -312,6 +316,14 @@ def _loss(facts: RunFacts, longer: str) -> Finding:
         sentence = f"The loss still falls: {halves}{far} (more than {_ERRORS:g} are no chance)."
         return Finding(name, ATTENTION, sentence, f"the loss still falls: go on with {longer}")
     return Finding(name, OK, f"The loss has stopped falling: {halves}{far}.")
+
+
+def _start(facts: RunFacts) -> Finding | None:
+    """None where chains began apart, or there is one."""
+    if not facts.is_start_common:
+        return None
+    sentence = "All chains began at one model: that they agree does not say that there is nothing elsewhere."
+    return Finding("Start", UNKNOWN, sentence)
 
 
 def renewals_at_s(records: Records, tau: int, dim: int) -> float:

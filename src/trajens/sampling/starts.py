@@ -66,12 +66,16 @@ def initial_paths(target: Target, key: Key, initial: Any = None) -> np.ndarray:
         One per chain.
     initial : array or None
         A model (dim,) to diffuse from, a path (tau, dim) for all chains, or paths (chains, tau, dim). None: another
-        random model for every chain, with the initial model and spread of the problem, or else from the prior (standard
-        deviation dim^-1/2 if that is flat).
+        random model for every chain, with the initial model and spread of the problem (or `Problem.apart`, of all but
+        the first), or else from the prior (standard deviation dim^-1/2 if that is flat).
     """
     chains, tau, dim = key.first.shape[0], target.tau, target.problem.dim
     if initial is None:
-        path = np.asarray(_random_walk(key, *_first_model(target), target.sigma, tau))
+        centre, spread = _first_model(target)
+        if target.problem.spread is None and target.problem.apart is not None:
+            # The first chain begins at the model that was given.
+            spread = target.problem.apart * (np.arange(chains) > 0)[:, None, None]
+        path = np.asarray(_random_walk(key, centre, np.asarray(spread, np.float32), target.sigma, tau))
     else:
         given = as_single("initial", initial).astype(np.float32)
         accepted = {(dim,), (tau, dim), (chains, tau, dim)}
