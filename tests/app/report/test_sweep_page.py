@@ -79,7 +79,7 @@ def test_errors_are_over_seeds_or_else_over_chains():
     both = measured([alone, other], LOSS)
     assert both == (19.0, pytest.approx(5.0 * of_few(2)), 2, 2)
     three = measured([alone, other, third, look(TaskState.RUNNING, s=4.0, seed=4)], LOSS)
-    assert three == (24.0, pytest.approx(10 / math.sqrt(3)), 3, 3)
+    assert three == (24.0, pytest.approx(10 / math.sqrt(3) * of_few(3)), 3, 3)
     assert errors_said([both, three], LOSS) == "Errors: standard errors over 2 to 3 seeds, of the means of their runs."
     assert errors_said([both, point, point], LOSS).endswith(
         "; of 2 of 3 points standard errors over the 4 chains of one run."
