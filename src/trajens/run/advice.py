@@ -316,7 +316,7 @@ def _held_out(facts: RunFacts) -> Finding | None:
     if fresh > _BY_HEART_RATIO * training and fresh > _RISEN_RATIO * lowest:
         sentence = f"The run has learned the training set by heart: {compared}, where it has been {lowest:.4g}."
         return Finding("Held out", ATTENTION, sentence, "it has learned the training set by heart: try a smaller --s")
-    return Finding("Held out", OK, f"New examples are predicted as they should be: {compared}.")
+    return Finding("Held out", OK, f"There is no sign that the training set is known by heart: {compared}.")
 
 
 def _capped(facts: RunFacts) -> Finding | None:
