@@ -51,4 +51,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ABOVE, *_MODULES, *import_module("trajens.api").__all__})
+    # What is for users, and not what this file and others load.
+    return sorted({"__version__", *_ABOVE, *_MODULES, *import_module("trajens.api").__all__})
