@@ -183,9 +183,7 @@ def plot_reliability(predictions: Predictions, y: np.ndarray, axes: Any = None) 
     """
     (panel,) = _given(axes, 1)
     shape = predictions.confidence.shape
-    require(
-        np.shape(y) == shape, f"y must have one label per input, shape {shape}, got {np.shape(y)}; check its length."
-    )
+    require(np.shape(y) == shape, f"y must have one label per input, shape {shape}, got {np.shape(y)}; check it.")
     found = reliability(predictions.confidence, predictions.is_right(y))
     count = found.weight * len(y)
     # Of a bin with n answers, of which a share p is right.
@@ -208,7 +206,7 @@ def plot_reliability(predictions: Predictions, y: np.ndarray, axes: Any = None) 
 
 def _label(name: str) -> str:
     column = BY_NAME[name]
-    return {"s": "$s$", "acceptance": "acceptance rate"}.get(name, column.title)
+    return {"s": "$s$"}.get(name, column.title)
 
 
 def _given(axes: Any, count: int) -> np.ndarray:
