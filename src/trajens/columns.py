@@ -157,7 +157,7 @@ COLUMNS = (
     ),
     Column(
         "acceptance",
-        "acceptance",
+        "acceptance rate",
         "Share of proposals accepted since the record before.",
         "accepted",
         Average.EPOCHS,

@@ -400,7 +400,7 @@ def agreement(records: Records, burn_in: int, asked: Converged | None, longer: s
     worst = max(groups, key=lambda group: np.inf if np.isnan(group.rhat) else group.rhat)
     fewest = min(group.ess for group in groups)
     lacking = usual.lacking(groups)
-    found = f"{_rhat(worst, len(groups), usual)}, and {fewest:,.0f} draws are effective"
+    found = f"{_rhat(worst, len(groups), usual)}, and the number of effective draws is {fewest:,.0f}"
     if not lacking:
         return Finding(CONVERGENCE, OK, f"{_who(worst)} agree: {found}.")
     if asked is not None:
