@@ -64,6 +64,33 @@ def test_nothing_is_said_of_examples_that_are_not_there():
     assert "Held out" not in [finding.name for finding in findings(found)]
 
 
+def lag(found):
+    return [(finding.mark, finding.sentence) for finding in findings(found) if finding.name == "Lag"]
+
+
+def test_paths_that_were_renewed_few_times_since_s_stands_still_may_lag_behind_it():
+    assert not lag(facts(CONSTANT, CONSTANT))
+    # 0.4 of 10 epochs at each of 20 records, for paths of 2 models all of whose parameters change: 40 renewals.
+    [(mark, sentence)] = lag(facts(CONSTANT, CONSTANT, tau=2, dim=3))
+    assert mark == OK
+    assert "40 times" in sentence
+    rising = facts(CONSTANT, CONSTANT, tau=2, dim=3)
+    # It stands still from the twelfth record on, after which there are nine with that.
+    rising.records["s"][0, :11] = 5.0
+    rising.records["s"][0, 11] = 9.9
+    [(mark, sentence)] = lag(rising)
+    assert mark == ATTENTION
+    assert "18 times" in sentence
+    assert "try a smaller --s" in " ".join(finding.following for finding in findings(rising))
+    # Moves that change half of a model by half are worth less.
+    halved = facts(CONSTANT, CONSTANT, tau=2, dim=3)
+    halved.records["move_size"] = np.full((1, RECORDS), 0.5)
+    assert "10 times" in lag(halved)[0][1]
+    many = facts(CONSTANT, CONSTANT, tau=2, dim=10_000)
+    many.records["move_size"] = np.full((1, RECORDS), 0.5)
+    assert "20 times" in lag(many)[0][1]
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     """A table of numbers, half of whose variance is noise."""

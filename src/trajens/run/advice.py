@@ -16,7 +16,8 @@ from trajens.columns import REASONS
 from trajens.convergence import Converged, Group, by_s
 from trajens.convergence.criteria import FEWEST_DRAWS
 from trajens.files import in_shell
-from trajens.records import Records, Started, has_summary, is_within, started, summarise
+from trajens.moves.base import FEW_PARAMETERS, usual_fraction
+from trajens.records import Records, Started, has_summary, is_within, started, starts, summarise
 from trajens.run.control import LIKELIHOODS, Budget
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
@@ -32,6 +33,8 @@ _NEAR_LARGEST = 0.9
 _BY_HEART_RATIO, _RISEN_RATIO = 2.0, 1.2
 """Ratios of the loss of held-out examples to the training loss, and to the lowest it has been, above which models have
 learned the training set by heart."""
+_STILL, _FEW_RENEWALS = 0.02, 20.0
+"""Relative distance from where s ends up to which it stands still, and renewals of the path since then to follow it."""
 CONVERGENCE = "Convergence"
 _RHAT_SURELY = 1.1
 """An R-hat that few draws do not explain."""
@@ -86,6 +89,8 @@ class RunFacts:
         Those of its start by evolution; empty where there was none.
     largest_s : float or None
         Where s stopped because examples would be learnt by heart; None where it did not.
+    tau, dim : int
+        Models in a path, and their parameters.
     """
 
     records: Records
@@ -102,6 +107,8 @@ class RunFacts:
     is_s_asked: bool = False
     start: Records = field(default_factory=dict)
     largest_s: float | None = None
+    tau: int | None = None
+    dim: int = 0
 
     @classmethod
     def of(cls, run: Run | StoredRun) -> RunFacts:
@@ -125,6 +132,8 @@ class RunFacts:
             is_s_asked=bool(controller.get("is_to_s")),
             start=run.start_records,
             largest_s=_largest_s(run.records, controller),
+            tau=known.get("tau"),
+            dim=int(known.get("parameters", 0)),
         )
 
     def started(self, chains: Any = None) -> Started | None:
@@ -219,8 +228,8 @@ def findings(facts: RunFacts, out: str | Path | None = None) -> list[Finding]:
         longer = f"trajens resume {in_shell(out)} --epochs {facts.epochs}"
     found = [_length(facts), _finite(facts), _asked(facts), _held_out(facts), _acceptance(facts), _weights(facts)]
     found.append(_loss(facts, longer))
-    agreed = agreement(facts.records, facts.burn_in, facts.asked, longer)
-    return [finding for finding in (*found, agreed, _capped(facts), _tolerance(facts)) if finding is not None]
+    found += [agreement(facts.records, facts.burn_in, facts.asked, longer), _lag(facts, longer)]
+    return [finding for finding in (*found, _capped(facts), _tolerance(facts)) if finding is not None]
 
 
 def _length(facts: RunFacts) -> Finding:
@@ -303,6 +312,28 @@ def _loss(facts: RunFacts, longer: str) -> Finding:
         sentence = f"The loss still falls: {halves}{far} (more than {_ERRORS:g} are no chance)."
         return Finding(name, ATTENTION, sentence, f"the loss still falls: go on with {longer}")
     return Finding(name, OK, f"The loss has stopped falling: {halves}{far}.")
+
+
+def renewals_at_s(records: Records, tau: int, dim: int) -> float:
+    """How often every parameter of every model was redrawn since s stands still, about."""
+    s, sizes = records["s"].mean(0), records.get("move_size", np.full_like(records["s"], np.nan)).mean(0)
+    is_off = np.flatnonzero(np.abs(s - s[-1]) > _STILL * np.abs(s[-1]))
+    since = int(is_off[-1]) + 1 if is_off.size else 0
+    share = np.where(np.isfinite(sizes), sizes**2 if dim <= FEW_PARAMETERS else sizes, usual_fraction(dim))
+    epochs = records["epoch"][0] - starts(records)
+    return float((records["acceptance"].mean(0) * share * epochs)[since:].sum() / tau)
+
+
+def _lag(facts: RunFacts, longer: str) -> Finding | None:
+    """Whether paths had the time to follow s; None where nothing was recorded that says so."""
+    if facts.tau is None or not facts.after or "acceptance" not in facts.records:
+        return None
+    found = renewals_at_s(facts.records, facts.tau, facts.dim)
+    renewed = f"renewed {found:.3g} times since s stands still"
+    if found >= _FEW_RENEWALS:
+        return Finding("Lag", OK, f"Paths have had time to follow s: they were {renewed}.")
+    sentence = f"Paths may lag behind s: they were {renewed}, of {_FEW_RENEWALS:g} that are needed."
+    return Finding("Lag", ATTENTION, sentence, f"paths may lag behind s: go on with {longer}, or try a smaller --s")
 
 
 def _held_out(facts: RunFacts) -> Finding | None:

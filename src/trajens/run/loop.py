@@ -18,7 +18,7 @@ import numpy as np
 
 from trajens.host import External
 from trajens.records import MAX_EPOCHS, Records, learning_curve
-from trajens.run.audits import Auditor, Occasion, tolerance_of
+from trajens.run.audits import Auditor, Occasion, largest_batch, tolerance_of
 from trajens.run.control import Budget, Controller, RecordInfo, Update
 from trajens.run.exchange import Exchanger, replicas_at_start
 from trajens.run.log import Log
@@ -221,7 +221,16 @@ class Loop:
             seconds=run.seconds,
             rate=self._pace.rate(run.seconds, run.pairs_used),
             records=records,
+            growth=lambda: self._growth(run),
         )
+
+    def _growth(self, run: RunState) -> float:
+        """How many times as many examples a decision reads where the factor of s is 1."""
+        then, now = (
+            largest_batch(self.sampler, run.state, run.epoch, control)
+            for control in (run.control._replace(tilt=1.0), run.control)
+        )
+        return then / now
 
     def _observe(
         self,
