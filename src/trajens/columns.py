@@ -226,6 +226,11 @@ COLUMNS = (
         When.TUNED,
         spec=".3g",
     ),
+    Column(
+        "renewals",
+        "renewals of the path",
+        "How often every parameter of every model was redrawn since the record before, about.",
+    ),
     *(
         Column(name, f"projection {k}", f"The mean model of the path along fixed direction {k}.", is_draw=True)
         for k, name in enumerate(PROJECTIONS, 1)

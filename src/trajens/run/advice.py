@@ -16,8 +16,7 @@ from trajens.columns import REASONS
 from trajens.convergence import Converged, Group, by_s
 from trajens.convergence.criteria import FEWEST_DRAWS
 from trajens.files import in_shell
-from trajens.moves.base import FEW_PARAMETERS, usual_fraction
-from trajens.records import Records, Started, has_summary, is_within, started, starts, summarise
+from trajens.records import Records, Started, has_summary, is_within, started, summarise
 from trajens.run.control import LIKELIHOODS, Budget
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
@@ -89,8 +88,6 @@ class RunFacts:
         Those of its start by evolution; empty where there was none.
     largest_s : float or None
         Where s stopped because examples would be learnt by heart; None where it did not.
-    tau, dim : int
-        Models in a path, and their parameters.
     """
 
     records: Records
@@ -107,8 +104,6 @@ class RunFacts:
     is_s_asked: bool = False
     start: Records = field(default_factory=dict)
     largest_s: float | None = None
-    tau: int | None = None
-    dim: int = 0
 
     @classmethod
     def of(cls, run: Run | StoredRun) -> RunFacts:
@@ -132,8 +127,6 @@ class RunFacts:
             is_s_asked=bool(controller.get("is_to_s")),
             start=run.start_records,
             largest_s=_largest_s(run.records, controller),
-            tau=known.get("tau"),
-            dim=int(known.get("parameters", 0)),
         )
 
     def started(self, chains: Any = None) -> Started | None:
@@ -314,21 +307,19 @@ def _loss(facts: RunFacts, longer: str) -> Finding:
     return Finding(name, OK, f"The loss has stopped falling: {halves}{far}.")
 
 
-def renewals_at_s(records: Records, tau: int, dim: int) -> float:
-    """How often every parameter of every model was redrawn since s stands still, about."""
-    s, sizes = records["s"].mean(0), records.get("move_size", np.full_like(records["s"], np.nan)).mean(0)
+def renewals_at_s(records: Records) -> float:
+    """How often the path was renewed since s stands still, in the mean over chains."""
+    s = records["s"].mean(0)
     is_off = np.flatnonzero(np.abs(s - s[-1]) > _STILL * np.abs(s[-1]))
     since = int(is_off[-1]) + 1 if is_off.size else 0
-    share = np.where(np.isfinite(sizes), sizes**2 if dim <= FEW_PARAMETERS else sizes, usual_fraction(dim))
-    epochs = records["epoch"][0] - starts(records)
-    return float((records["acceptance"].mean(0) * share * epochs)[since:].sum() / tau)
+    return float(records["renewals"].mean(0)[since:].sum())
 
 
 def _lag(facts: RunFacts, longer: str) -> Finding | None:
     """Whether paths had the time to follow s; None where nothing was recorded that says so."""
-    if facts.tau is None or not facts.after or "acceptance" not in facts.records:
+    if not facts.after or "renewals" not in facts.records:
         return None
-    found = renewals_at_s(facts.records, facts.tau, facts.dim)
+    found = renewals_at_s(facts.records)
     renewed = f"renewed {found:.3g} times since s stands still"
     if found >= _FEW_RENEWALS:
         return Finding("Lag", OK, f"Paths have had time to follow s: they were {renewed}.")
