@@ -56,14 +56,22 @@ MOVES = {
     "single site": tj.SingleSite(),
     "segment": tj.Segment(2),
     "mixture": tj.Mixture([(1.0, tj.SingleSite()), (1.0, tj.Segment(3)), (1.0, tj.CentreOfMass(0.1))]),
+    "layers": tj.BalancedMixture([(1.0, tj.LayerMove("first")), (2.0, tj.LayerMove("rest"))]),
 }
+SOON = ("mixture", "layers")
 FEW = regression(3, 16)
+
+
+def layered(data):
+    """Its problem, with two layers of one and of all other parameters."""
+    known, dim = data.problem(), data.x.shape[1]
+    return tj.Problem(known.loss, known.data, dim, layers={"first": 1, "rest": dim - 1})
 
 
 def tuned(data, tau, sigma, s, prior=None, move=None, epochs=6000, chains=288):
     """A run whose moves tune their sizes in the first half, and the records after that."""
     run = tj.sample(
-        tj.Target(data.problem(), tau, sigma, s, prior),
+        tj.Target(layered(data), tau, sigma, s, prior),
         epochs,
         chains=chains,
         burn_in=epochs // 2,
@@ -81,7 +89,7 @@ def tuned(data, tau, sigma, s, prior=None, move=None, epochs=6000, chains=288):
 
 
 @pytest.mark.parametrize(
-    "move", [pytest.param(move, marks=pytest.mark.slow if move == "mixture" else pytest.mark.long) for move in MOVES]
+    "move", [pytest.param(move, marks=pytest.mark.slow if move in SOON else pytest.mark.long) for move in MOVES]
 )
 def test_moves_that_tuned_their_sizes_sample_the_exact_law(move):
     history, losses, _ = tuned(FEW, 4, 0.5, 40.0, move=MOVES[move])
@@ -106,9 +114,11 @@ def test_many_parameters_of_which_a_tuned_share_is_redrawn_have_the_exact_law():
 
 
 @pytest.mark.slow
-def test_training_to_a_given_s_samples_the_exact_law_there():
+@pytest.mark.parametrize("move", [None, MOVES["layers"]], ids=["single site", "layers"])
+def test_training_to_a_given_s_samples_the_exact_law_there(move):
     data, s, sigma = tj.datasets.perceptron(noise=1.0), 60.0, 0.3
-    run = tj.train(data.problem(), tau=4, budget=1.2e5 * 448, s=s, sigma=sigma, chains=448, records=60)
+    settings = {"s": s, "sigma": sigma, "chains": 448, "records": 60, "move": move}
+    run = tj.train(layered(data), tau=4, budget=1.2e5 * 448, **settings)
     run = run.extend(1500, records=30)
     assert (run.s == s).all()
     assert_loss(run.summary(), tj.exact.perceptron(data.x, data.y, 4, sigma, s))
