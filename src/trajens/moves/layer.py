@@ -109,7 +109,8 @@ class LayerMove(Move):
         tau = path.shape[0]
         # Rows beyond the end are not used.
         rows = path.at[site.first + jnp.arange(self.span(tau))].get(mode="clip")
-        return proposal._replace(models=rows.at[:, start:stop].set(proposal.models))
+        # Joined, since a scatter becomes a loop on a CPU.
+        return proposal._replace(models=jnp.concatenate([rows[:, :start], proposal.models, rows[:, stop:]], axis=1))
 
 
 def by_layer(layers: Iterable[str], move: Move) -> Proposer:
