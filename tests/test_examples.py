@@ -20,5 +20,5 @@ def test_the_simulator_in_numpy_is_fitted():
 @pytest.mark.slow
 def test_the_network_of_pytorch_is_trained():
     pytest.importorskip("torch")
-    found = runpy.run_path(str(EXAMPLES / "torch_network.py"))["main"](budget=200_000)
+    found = runpy.run_path(str(EXAMPLES / "torch_network.py"))["main"]()
     assert found["mean_accuracy"] > 0.9

@@ -186,6 +186,13 @@ class Problem:
         rest.held_out = held_out
         return rest
 
+    def with_loss(self, loss: Loss) -> Problem:
+        """The same problem with the same losses computed in another way."""
+        found = copy(self)
+        found.loss = loss
+        found.held_out = None if self.held_out is None else self.held_out.with_loss(loss)
+        return found
+
     def _on(self, is_chosen: np.ndarray) -> Problem:
         """The same problem on some of its examples."""
         found, where = copy(self), np.flatnonzero(is_chosen)

@@ -64,6 +64,35 @@ def test_nothing_is_said_of_examples_that_are_not_there():
     assert "Held out" not in [finding.name for finding in findings(found)]
 
 
+def lag(found):
+    return [(finding.mark, finding.sentence) for finding in findings(found) if finding.name == "Lag"]
+
+
+def test_paths_that_were_renewed_few_times_since_s_stands_still_may_lag_behind_it():
+    assert not lag(facts(CONSTANT, CONSTANT))
+    found = facts(CONSTANT, CONSTANT)
+    found.records["renewals"] = np.full((1, RECORDS), 2.0)
+    [(mark, sentence)] = lag(found)
+    assert mark == OK
+    assert f"{2 * RECORDS} times" in sentence
+    # It stands still from the twelfth record on, after which there are nine with that.
+    found.records["s"][0, :11] = 5.0
+    found.records["s"][0, 11] = 9.9
+    [(mark, sentence)] = lag(found)
+    assert mark == ATTENTION
+    assert "18 times" in sentence
+    assert "try a smaller --s" in " ".join(finding.following for finding in findings(found))
+
+
+def test_renewals_are_what_was_accepted_times_what_a_move_renews():
+    """A quarter of the moves of one parameter of three, the others of all of a model; paths of four models."""
+    problem = tj.Problem(lambda theta, batch: (batch @ theta) ** 2, np.ones((20, 3), np.float32), dim=3, prior=1.0)
+    move = tj.Mixture([(1.0, tj.SingleSite(1 / 3)), (3.0, tj.SingleSite())])
+    run = tj.sample(tj.Target(problem, 4, 0.1, 1.0), 400, chains=2, records=4, burn_in=0, move=move)
+    accepted = run.records["acceptance"] * 100
+    np.testing.assert_allclose(run.records["renewals"], accepted * (1 / 3 + 3) / 4 / 4, rtol=1e-6)
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     """A table of numbers, half of whose variance is noise."""

@@ -32,6 +32,8 @@ _NEAR_LARGEST = 0.9
 _BY_HEART_RATIO, _RISEN_RATIO = 2.0, 1.2
 """Ratios of the loss of held-out examples to the training loss, and to the lowest it has been, above which models have
 learned the training set by heart."""
+_STILL, _FEW_RENEWALS = 0.02, 20.0
+"""Relative distance from where s ends up to which it stands still, and renewals of the path since then to follow it."""
 CONVERGENCE = "Convergence"
 _RHAT_SURELY = 1.1
 """An R-hat that few draws do not explain."""
@@ -219,8 +221,8 @@ def findings(facts: RunFacts, out: str | Path | None = None) -> list[Finding]:
         longer = f"trajens resume {in_shell(out)} --epochs {facts.epochs}"
     found = [_length(facts), _finite(facts), _asked(facts), _held_out(facts), _acceptance(facts), _weights(facts)]
     found.append(_loss(facts, longer))
-    agreed = agreement(facts.records, facts.burn_in, facts.asked, longer)
-    return [finding for finding in (*found, agreed, _capped(facts), _tolerance(facts)) if finding is not None]
+    found += [agreement(facts.records, facts.burn_in, facts.asked, longer), _lag(facts, longer)]
+    return [finding for finding in (*found, _capped(facts), _tolerance(facts)) if finding is not None]
 
 
 def _length(facts: RunFacts) -> Finding:
@@ -303,6 +305,26 @@ def _loss(facts: RunFacts, longer: str) -> Finding:
         sentence = f"The loss still falls: {halves}{far} (more than {_ERRORS:g} are no chance)."
         return Finding(name, ATTENTION, sentence, f"the loss still falls: go on with {longer}")
     return Finding(name, OK, f"The loss has stopped falling: {halves}{far}.")
+
+
+def renewals_at_s(records: Records) -> float:
+    """How often the path was renewed since s stands still, in the mean over chains."""
+    s = records["s"].mean(0)
+    is_off = np.flatnonzero(np.abs(s - s[-1]) > _STILL * np.abs(s[-1]))
+    since = int(is_off[-1]) + 1 if is_off.size else 0
+    return float(records["renewals"].mean(0)[since:].sum())
+
+
+def _lag(facts: RunFacts, longer: str) -> Finding | None:
+    """Whether paths had the time to follow s; None where nothing was recorded that says so."""
+    if not facts.after or "renewals" not in facts.records:
+        return None
+    found = renewals_at_s(facts.records)
+    renewed = f"renewed {found:.3g} times since s stands still"
+    if found >= _FEW_RENEWALS:
+        return Finding("Lag", OK, f"Paths have had time to follow s: they were {renewed}.")
+    sentence = f"Paths may lag behind s: they were {renewed}, of {_FEW_RENEWALS:g} that are needed."
+    return Finding("Lag", ATTENTION, sentence, f"paths may lag behind s: go on with {longer}, or try a smaller --s")
 
 
 def _held_out(facts: RunFacts) -> Finding | None:
@@ -400,7 +422,7 @@ def agreement(records: Records, burn_in: int, asked: Converged | None, longer: s
     worst = max(groups, key=lambda group: np.inf if np.isnan(group.rhat) else group.rhat)
     fewest = min(group.ess for group in groups)
     lacking = usual.lacking(groups)
-    found = f"{_rhat(worst, len(groups), usual)}, and {fewest:,.0f} draws are effective"
+    found = f"{_rhat(worst, len(groups), usual)}, and the number of effective draws is {fewest:,.0f}"
     if not lacking:
         return Finding(CONVERGENCE, OK, f"{_who(worst)} agree: {found}.")
     if asked is not None:

@@ -19,6 +19,8 @@ import numpy as np
 
 from trajens.acceptance import AcceptanceTest, Metropolis, Penalty
 from trajens.errors import integer, number, require
+from trajens.kernels import HALF
+from trajens.losses import CrossEntropy
 from trajens.moves import Proposer, SingleSite, by_layer
 from trajens.problem import NOISE, Problem
 from trajens.records import MAX_EPOCHS
@@ -234,6 +236,7 @@ def training_setup(
     is_noise_unknown = problem.likelihood == NOISE and s is None and loss is None
     if is_noise_unknown and problem.held_out is None:
         problem = problem.hold_out(HELD_OUT)
+    problem = in_usual_precision(problem, prior, given.get("devices"))
     sigma = usual_sigma(scale_of(problem, prior)) if sigma is None else sigma
     target = Target(problem, tau, sigma, 1.0 if s is None else s, prior)
     require(
@@ -304,6 +307,23 @@ def usual_acceptance(
     if has_few(problem):
         return Metropolis()
     return Penalty(usual_chunk(problem.population.most, models, devices), pool=True, **options)
+
+
+def in_usual_precision(
+    problem: Problem, prior: float | str | None = "auto", devices: Sequence[jax.Device] | None = None
+) -> Problem:
+    """The problem with losses in half precision, where a GPU has a kernel for it and none was asked for.
+
+    What rounding changes is far below the tolerance of decisions, and an evaluation takes half the time. Weights of a
+    flat law may grow beyond those on which that was checked.
+    """
+    loss, known = problem.loss, problem.prior if prior == "auto" else prior
+    is_on_gpu = (devices or jax.devices())[0].platform != "cpu"
+    if known is None or not is_on_gpu or not isinstance(loss, CrossEntropy) or loss.precision is not None:
+        return problem
+    kernel = loss.model.kernel
+    is_native = kernel is not None and kernel.is_for(problem.data)
+    return problem.with_loss(replace(loss, precision=HALF)) if is_native else problem
 
 
 def usual_chunk(size: int, models: int, devices: Sequence[jax.Device] | None = None) -> int | None:

@@ -319,8 +319,7 @@ class RunDirectory:
         if files.is_begun:
             raise InputError(
                 f"out must be a new or empty directory, got '{self.path}', which holds a run; continue it with "
-                f"trajens resume {in_shell(self.path)} (RunDirectory(path, resume=True) in Python) or choose another "
-                "name."
+                f"trajens resume {in_shell(self.path)} (resume=True in Python) or choose another name."
             )
         others = sorted(file.name for file in self.path.iterdir() if file.name != _LOCK)
         require(
