@@ -157,7 +157,7 @@ COLUMNS = (
     ),
     Column(
         "acceptance",
-        "acceptance",
+        "acceptance rate",
         "Share of proposals accepted since the record before.",
         "accepted",
         Average.EPOCHS,
@@ -225,6 +225,11 @@ COLUMNS = (
         Average.EPOCHS,
         When.TUNED,
         spec=".3g",
+    ),
+    Column(
+        "renewals",
+        "renewals of the path",
+        "How often every parameter of every model was redrawn since the record before, about.",
     ),
     *(
         Column(name, f"projection {k}", f"The mean model of the path along fixed direction {k}.", is_draw=True)

@@ -137,6 +137,11 @@ class _Answer:
 
 def _numbers(found: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Losses in float32, or an `InputError`."""
+    require(
+        not isinstance(found, jax.Array),
+        "function must return an array of NumPy, got one of JAX, whose threads may wait for the function; give it to "
+        "trajens.Problem, which compiles it.",
+    )
     array = np.asarray(found)
     require(
         array.shape == shape,

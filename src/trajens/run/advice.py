@@ -16,8 +16,7 @@ from trajens.columns import REASONS
 from trajens.convergence import Converged, Group, by_s
 from trajens.convergence.criteria import FEWEST_DRAWS
 from trajens.files import in_shell
-from trajens.moves.base import FEW_PARAMETERS, usual_fraction
-from trajens.records import Records, Started, has_summary, is_within, started, starts, summarise
+from trajens.records import Records, Started, has_summary, is_within, started, summarise
 from trajens.run.control import LIKELIHOODS, Budget
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
@@ -89,8 +88,6 @@ class RunFacts:
         Those of its start by evolution; empty where there was none.
     largest_s : float or None
         Where s stopped because examples would be learnt by heart; None where it did not.
-    tau, dim : int
-        Models in a path, and their parameters.
     is_start_common : bool
         Whether several chains began at one model.
     """
@@ -109,8 +106,6 @@ class RunFacts:
     is_s_asked: bool = False
     start: Records = field(default_factory=dict)
     largest_s: float | None = None
-    tau: int | None = None
-    dim: int = 0
     is_start_common: bool = False
 
     @classmethod
@@ -135,8 +130,6 @@ class RunFacts:
             is_s_asked=bool(controller.get("is_to_s")),
             start=run.start_records,
             largest_s=_largest_s(run.records, controller),
-            tau=known.get("tau"),
-            dim=int(known.get("parameters", 0)),
             is_start_common=run.is_start_common,
         )
 
@@ -326,21 +319,19 @@ def _start(facts: RunFacts) -> Finding | None:
     return Finding("Start", UNKNOWN, sentence)
 
 
-def renewals_at_s(records: Records, tau: int, dim: int) -> float:
-    """How often every parameter of every model was redrawn since s stands still, about."""
-    s, sizes = records["s"].mean(0), records.get("move_size", np.full_like(records["s"], np.nan)).mean(0)
+def renewals_at_s(records: Records) -> float:
+    """How often the path was renewed since s stands still, in the mean over chains."""
+    s = records["s"].mean(0)
     is_off = np.flatnonzero(np.abs(s - s[-1]) > _STILL * np.abs(s[-1]))
     since = int(is_off[-1]) + 1 if is_off.size else 0
-    share = np.where(np.isfinite(sizes), sizes**2 if dim <= FEW_PARAMETERS else sizes, usual_fraction(dim))
-    epochs = records["epoch"][0] - starts(records)
-    return float((records["acceptance"].mean(0) * share * epochs)[since:].sum() / tau)
+    return float(records["renewals"].mean(0)[since:].sum())
 
 
 def _lag(facts: RunFacts, longer: str) -> Finding | None:
     """Whether paths had the time to follow s; None where nothing was recorded that says so."""
-    if facts.tau is None or not facts.after or "acceptance" not in facts.records:
+    if not facts.after or "renewals" not in facts.records:
         return None
-    found = renewals_at_s(facts.records, facts.tau, facts.dim)
+    found = renewals_at_s(facts.records)
     renewed = f"renewed {found:.3g} times since s stands still"
     if found >= _FEW_RENEWALS:
         return Finding("Lag", OK, f"Paths have had time to follow s: they were {renewed}.")
@@ -359,7 +350,7 @@ def _held_out(facts: RunFacts) -> Finding | None:
     if fresh > _BY_HEART_RATIO * training and fresh > _RISEN_RATIO * lowest:
         sentence = f"The run has learned the training set by heart: {compared}, where it has been {lowest:.4g}."
         return Finding("Held out", ATTENTION, sentence, "it has learned the training set by heart: try a smaller --s")
-    return Finding("Held out", OK, f"New examples are predicted as they should be: {compared}.")
+    return Finding("Held out", OK, f"There is no sign that the training set is known by heart: {compared}.")
 
 
 def _capped(facts: RunFacts) -> Finding | None:
@@ -443,7 +434,7 @@ def agreement(records: Records, burn_in: int, asked: Converged | None, longer: s
     worst = max(groups, key=lambda group: np.inf if np.isnan(group.rhat) else group.rhat)
     fewest = min(group.ess for group in groups)
     lacking = usual.lacking(groups)
-    found = f"{_rhat(worst, len(groups), usual)}, and {fewest:,.0f} draws are effective"
+    found = f"{_rhat(worst, len(groups), usual)}, and the number of effective draws is {fewest:,.0f}"
     if not lacking:
         return Finding(CONVERGENCE, OK, f"{_who(worst)} agree: {found}.")
     if asked is not None:

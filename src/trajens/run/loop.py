@@ -195,8 +195,7 @@ class Loop:
 
     def _describe(self, run: RunState, measured: Measurement, held_out: np.ndarray | None) -> RecordInfo:
         """What the controller is told."""
-        settings, target = self.sampler.settings, self.sampler.target
-        share = share_renewed(run.state.sizes, self.sampler.program.move, target.problem.dim)
+        settings = self.sampler.settings
         before = 0 if run.recorded == 0 else int(run.marks[run.recorded - 1])
 
         def records() -> Records:
@@ -209,7 +208,7 @@ class Loop:
             pairs_used=run.pairs_used,
             start_pairs=run.start_pairs,
             pairs=float(np.mean(run.tally.evaluations)),
-            renewals=share * float(np.mean(run.tally.accepted)) / target.tau,
+            renewals=float(self._renewals(run).mean()),
             loss=float(np.mean(measured.loss)),
             loss_error=float(np.sqrt(np.sum(np.square(measured.loss_error)))) / settings.chains,
             recorded=run.recorded_after_burn_in,
@@ -223,6 +222,12 @@ class Loop:
             records=records,
             growth=lambda: self._growth(run),
         )
+
+    def _renewals(self, run: RunState) -> np.ndarray:
+        """How often every chain (chains,) has renewed its path since the record before."""
+        target = self.sampler.target
+        share = share_renewed(run.state.sizes, self.sampler.program.move, target.problem.dim)
+        return share * np.asarray(run.tally.accepted, np.float64) / target.tau
 
     def _growth(self, run: RunState) -> float:
         """How many times as many examples a decision reads where the factor of s is 1."""
@@ -246,6 +251,7 @@ class Loop:
         return Observation(
             s=sampler.s_at(run.epoch, run.control),
             sizes=mean_sizes(run.state.sizes, sampler.settings.move, sampler.settings.chains),
+            renewals=self._renewals(run),
             measured=measured,
             held_out=held_out,
             spent=spent,

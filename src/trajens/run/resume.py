@@ -15,6 +15,7 @@ from typing import Any, Unpack, cast
 from trajens import acceptance, moves
 from trajens.convergence import Converged
 from trajens.errors import InputError, integer, require
+from trajens.files import path_of
 from trajens.moves import scan
 from trajens.problem import Problem
 from trajens.run import control
@@ -65,7 +66,7 @@ def resume(
     -------
     Run
     """
-    stored = StoredRun.of(RunFiles(Path(path), falls_back=True))
+    stored = StoredRun.of(RunFiles(path_of(path), falls_back=True))
     more = integer("epochs", epochs, 0, "give the number of epochs to add")
     if stored.config is not None:
         require(

@@ -30,7 +30,7 @@ from trajens.run.exchange import replicas_at_start
 from trajens.run.identity import RunIdentity, describe_run
 from trajens.run.log import Log
 from trajens.run.loop import Loop, show_progress
-from trajens.run.progress import Show, Stop
+from trajens.run.progress import Show, Stop, require_watchers
 from trajens.run.state import RunState, first_run_state, is_common, unpack
 from trajens.run.stored import Recorded, StoredRun, in_lines, summary_of
 from trajens.run.tables import Summary
@@ -165,6 +165,7 @@ class Run(Recorded):
         `epochs` are added to those done. `records` defaults to as many per epoch as after burn-in so far. A run with a
         directory goes on writing there.
         """
+        require_watchers(progress, stop)
         out = None if self.out is None else self.out.again()
         with own_errors(self.target.problem), out or nullcontext():
             identity = RunIdentity(self.target, self.settings, self.controller)
@@ -304,6 +305,7 @@ def run_or_resume(
     """Run from what `begin` makes of a sampler, or from what is in the directory; to `epochs` at least."""
     target, settings, controller = identity.target, identity.settings, identity.controller
     controller.check(target.s_of_chains(settings.chains))
+    require_watchers(progress, stop)
     with own_errors(target.problem), directory or nullcontext():
         run = None if directory is None or not directory.resume else restore(identity, directory)
         sampler = None

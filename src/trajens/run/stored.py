@@ -17,7 +17,7 @@ from trajens.convergence import Group, by_s
 from trajens.convergence import criteria as convergence
 from trajens.convergence.criteria import in_words
 from trajens.errors import InputError, StorageError, require
-from trajens.files import in_shell, write_atomically
+from trajens.files import in_shell, path_of, write_atomically
 from trajens.losses import Network
 from trajens.problem import Problem
 from trajens.records import Records, after_burn_in, has_summary, summarise
@@ -162,7 +162,7 @@ class StoredRun(Recorded):
     """
 
     def __init__(self, path: str | Path):
-        self.files = RunFiles(Path(path))
+        self.files = RunFiles(path_of(path))
 
     @classmethod
     def of(cls, files: RunFiles) -> Self:
