@@ -17,6 +17,7 @@ from trajens.acceptance.penalty import PenaltyMemory
 from trajens.randomness import uniform
 from trajens.records import warn_of_tilt
 from trajens.run import audits as auditing
+from trajens.sampling.sampler import Sampler
 
 ERRORS = 3.5
 SIZE, CHUNK, PROPOSALS = 320, 16, 384
@@ -231,6 +232,23 @@ def test_the_end_of_burn_in_is_audited_and_the_first_record_after_it_that_can_be
     found = planned.summary()
     assert np.isfinite([found["tilt_error"], found["tilt_error_stderr"]]).all()
     assert found["s_effective"] == pytest.approx(40.0 * (1 + found["tilt_error"]))
+
+
+def test_the_end_of_a_run_is_audited_whatever_was_spent_at_the_end_of_burn_in():
+    target = tj.Target(tj.datasets.perceptron(size=300, noise=0.5).problem(), 3, 0.1, 20.0)
+    sampler = Sampler(target, tj.Settings(chains=4, burn_in=50, acceptance=tj.Penalty(16)).checked(target))
+    auditor, state = auditing.Auditor(sampler), sampler.init()
+
+    def proposals(used, is_last):
+        now = auditing.Occasion(100, sampler.control, used, 0.1 * used, is_first=True, is_last=is_last)
+        return auditor._affordable(state, now, auditing.SHARE * used - now.audited)[0]
+
+    enough = auditing.pairs_for_audit(300, 64, 4)
+    # 64 proposals of four chains, on all examples, for a tenth of the data.
+    assert enough == 16 * 300 / 0.1
+    assert proposals(enough, is_last=True) == 16
+    assert proposals(0.9 * enough, is_last=True) == 0
+    assert proposals(enough, is_last=False) == 0
 
 
 @pytest.mark.long

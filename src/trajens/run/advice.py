@@ -6,6 +6,7 @@ those.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from trajens.convergence import Converged, Group, by_s
 from trajens.convergence.criteria import FEWEST_DRAWS
 from trajens.files import in_shell
 from trajens.records import Records, Started, has_summary, is_within, started, summarise
+from trajens.run.audits import pairs_for_audit
 from trajens.run.control import LIKELIHOODS, Budget
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
@@ -90,6 +92,8 @@ class RunFacts:
         Where s stopped because examples would be learnt by heart; None where it did not.
     is_start_common : bool
         Whether several chains began at one model.
+    size : float
+        Examples.
     """
 
     records: Records
@@ -107,6 +111,7 @@ class RunFacts:
     start: Records = field(default_factory=dict)
     largest_s: float | None = None
     is_start_common: bool = False
+    size: float = math.inf
 
     @classmethod
     def of(cls, run: Run | StoredRun) -> RunFacts:
@@ -131,6 +136,7 @@ class RunFacts:
             start=run.start_records,
             largest_s=_largest_s(run.records, controller),
             is_start_common=run.is_start_common,
+            size=float(known.get("examples") or math.inf),
         )
 
     def started(self, chains: Any = None) -> Started | None:
@@ -374,7 +380,10 @@ def _tolerance(facts: RunFacts) -> Finding:
         return Finding(name, UNKNOWN, "There is no audit after burn-in yet, so the error of s is not known.")
     found = summarise(facts.records, facts.burn_in)
     if not np.isfinite(found["tilt_error"]):
-        return Finding(name, UNKNOWN, "It was too short for an audit after burn-in, so the error of s is not known.")
+        short = "It was too short for an audit after burn-in, so the error of s is not known"
+        records = facts.records
+        takes = pairs_for_audit(facts.size, float(records["batch_size"].max()), len(records["loss"]))
+        return Finding(name, UNKNOWN, f"{short}: that takes about {takes:.2g} pairs of losses per chain.")
     error = f"the audited error of s is {audited_error(found)}"
     if facts.tolerance is None:
         return Finding(name, UNKNOWN, f"No tolerance was asked for; {error}.")

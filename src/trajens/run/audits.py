@@ -129,6 +129,11 @@ def examples_per_proposal(size: int | float, batch: int) -> int:
     return int(min(size, max(_FEW, min(MOST_EXAMPLES, _EXAMPLES * batch))))
 
 
+def pairs_for_audit(size: int | float, batch: float, chains: int) -> float:
+    """Pairs of losses per chain of a run that can afford an audit of batches of at most `batch` examples."""
+    return -(-_LEAST // chains) * examples_per_proposal(size, round(batch)) / SHARE_AT_MOST
+
+
 @single
 def probe(sampler: Sampler, state: State, epoch: int, proposals: int, examples: int, control: Control) -> Probes:
     """Make `proposals` proposals of every chain, with the differences of `examples` examples; nothing is changed."""
@@ -315,13 +320,15 @@ class Auditor:
             per_example += (_LEVELS if now.is_early else 1) * ORDERS * _CHEAP / dim
         least = _LEAST if now.is_early or now.is_needed else PROPOSALS
         size = sampler.program.population.size
-        if budget * chains < least * per_example * examples_per_proposal(size, 0):
+        # What no audit has seen may be off by anything: at the end of a run it does not count what was spent before.
+        is_late, most = now.is_needed and now.is_last and not now.is_early, SHARE_AT_MOST * now.used
+        if (most if is_late else budget) * chains < least * per_example * examples_per_proposal(size, 0):
             return 0, 0
         examples = examples_per_proposal(size, largest_batch(sampler, state, now.epoch, now.control))
         wanted = -(-(PLANNING if now.is_early else PROPOSALS) // chains)
         if now.epoch == now.control.burn_in or (now.is_needed and now.is_last):
-            # Large batches take much to look at, but what no audit has seen may be off by anything.
-            budget = max(budget, min(-(-least // chains) * per_example * examples, SHARE_AT_MOST * now.used))
+            # Large batches take much to look at.
+            budget = max(budget, min(-(-least // chains) * per_example * examples, most))
         proposals = min(wanted, int(max(budget, 0.0) / (per_example * examples)))
         return (proposals if proposals * chains >= least else 0), examples
 
