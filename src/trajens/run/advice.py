@@ -88,6 +88,8 @@ class RunFacts:
         Those of its start by evolution; empty where there was none.
     largest_s : float or None
         Where s stopped because examples would be learnt by heart; None where it did not.
+    is_start_common : bool
+        Whether several chains began at one model.
     """
 
     records: Records
@@ -104,6 +106,7 @@ class RunFacts:
     is_s_asked: bool = False
     start: Records = field(default_factory=dict)
     largest_s: float | None = None
+    is_start_common: bool = False
 
     @classmethod
     def of(cls, run: Run | StoredRun) -> RunFacts:
@@ -127,6 +130,7 @@ class RunFacts:
             is_s_asked=bool(controller.get("is_to_s")),
             start=run.start_records,
             largest_s=_largest_s(run.records, controller),
+            is_start_common=run.is_start_common,
         )
 
     def started(self, chains: Any = None) -> Started | None:
@@ -221,7 +225,7 @@ def findings(facts: RunFacts, out: str | Path | None = None) -> list[Finding]:
         longer = f"trajens resume {in_shell(out)} --epochs {facts.epochs}"
     found = [_length(facts), _finite(facts), _asked(facts), _held_out(facts), _acceptance(facts), _weights(facts)]
     found.append(_loss(facts, longer))
-    found += [agreement(facts.records, facts.burn_in, facts.asked, longer), _lag(facts, longer)]
+    found += [agreement(facts.records, facts.burn_in, facts.asked, longer), _start(facts), _lag(facts, longer)]
     return [finding for finding in (*found, _capped(facts), _tolerance(facts)) if finding is not None]
 
 
@@ -305,6 +309,14 @@ def _loss(facts: RunFacts, longer: str) -> Finding:
         sentence = f"The loss still falls: {halves}{far} (more than {_ERRORS:g} are no chance)."
         return Finding(name, ATTENTION, sentence, f"the loss still falls: go on with {longer}")
     return Finding(name, OK, f"The loss has stopped falling: {halves}{far}.")
+
+
+def _start(facts: RunFacts) -> Finding | None:
+    """None where chains began apart, or there is one."""
+    if not facts.is_start_common:
+        return None
+    sentence = "All chains began at one model: that they agree does not say that there is nothing elsewhere."
+    return Finding("Start", UNKNOWN, sentence)
 
 
 def renewals_at_s(records: Records) -> float:

@@ -21,6 +21,7 @@ from trajens.acceptance import AcceptanceTest, Metropolis, Penalty
 from trajens.errors import integer, number, require
 from trajens.kernels import HALF
 from trajens.losses import CrossEntropy
+from trajens.moves import Proposer, SingleSite, by_layer
 from trajens.problem import NOISE, Problem
 from trajens.records import MAX_EPOCHS
 from trajens.run.advice import report
@@ -243,6 +244,8 @@ def training_setup(
         f"s must be numbers > 0 that are reached in burn-in, got {s!r}; leave it out for as much as the budget allows.",
     )
     goal = None if loss is None else number("loss", loss, "give the loss per model to reach")
+    if given.get("move") is None:
+        given["move"] = usual_move(problem)
     if given.get("acceptance") is None:
         given["acceptance"] = usual_acceptance(problem, chains * target.tau, given.get("devices"))
     if isinstance(given["scores"], str) and given["scores"] == AUTO:
@@ -285,6 +288,16 @@ def has_few(problem: Problem) -> bool:
 def usual_chains(problem: Problem) -> int:
     """Independent chains of a run that was not told how many; a budget is for all of them together."""
     return CHAINS_OF_FEW if has_few(problem) else 1
+
+
+def is_by_layer(problem: Problem) -> bool:
+    """Whether one layer of models is moved at a time: of several, where decisions are made on minibatches."""
+    return len(problem.layers) > 1 and not has_few(problem)
+
+
+def usual_move(problem: Problem) -> Proposer:
+    """A redraw of one model, or of one of its layers, of a size that is tuned."""
+    return by_layer(problem.layers if is_by_layer(problem) else (), SingleSite())
 
 
 def usual_acceptance(
