@@ -195,7 +195,7 @@ COLUMNS = (
     Column(
         "tilt_error",
         "error of s, audited",
-        "Small batches make the run sample s (1 + error).",
+        "Small batches make the run sample s (1 + error), from this record on: in burn-in s is changed just before.",
         "error of s",
         Average.AUDITS,
         When.AUDITS,
@@ -225,6 +225,11 @@ COLUMNS = (
         Average.EPOCHS,
         When.TUNED,
         spec=".3g",
+    ),
+    Column(
+        "renewals",
+        "renewals of the path",
+        "How often every parameter of every model was redrawn since the record before, about.",
     ),
     *(
         Column(name, f"projection {k}", f"The mean model of the path along fixed direction {k}.", is_draw=True)

@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from trajens.errors import number
 from trajens.population import permute
@@ -77,6 +78,10 @@ class Proposer(ABC):
     @abstractmethod
     def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
         """Draw new models for `site` of a path (tau, dim), by the law that is left invariant."""
+
+    def weights(self, size: jax.Array | None) -> np.ndarray | jax.Array:
+        """How often the components are made, up to a factor, where tuned ones have the `size` (components,)."""
+        return np.array([weight for weight, _ in self.components])
 
     def resolved(self, context: MoveContext) -> Self:
         """The same move for the paths of `context`, asked before anything is compiled; refuses what does not fit."""

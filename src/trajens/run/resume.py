@@ -24,7 +24,7 @@ from trajens.run.identity import RunIdentity
 from trajens.run.progress import Show, Stop
 from trajens.run.run import Run, renamed_settings, run_or_resume
 from trajens.run.stored import StoredRun
-from trajens.run.train import HELD_OUT
+from trajens.run.train import HELD_OUT, in_usual_precision
 from trajens.sampling import exchange
 from trajens.sampling.settings import Settings, SettingsDict, settings_of
 from trajens.schedule import Ramp, Steps
@@ -121,6 +121,8 @@ def _remade(stored: StoredRun, what: Problem | Target, given: Mapping[str, Any])
         schedule = _made(known.get("schedule"), "s", parts)
         s = known["s"] if schedule is None else schedule
         problem = what.hold_out(HELD_OUT) if is_held_out else what
+        if isinstance(controller, Budget):
+            problem = in_usual_precision(problem, known["prior"])
         target = Target(problem, known["tau"], known["sigma"], s, known["prior"])
     asked = renamed_settings(given)
     for one in fields(Settings):

@@ -19,6 +19,7 @@ from trajens.convergence.criteria import in_words
 from trajens.errors import InputError, StorageError, require
 from trajens.files import in_shell, path_of, write_atomically
 from trajens.losses import Network
+from trajens.problem import Problem
 from trajens.records import Records, after_burn_in, has_summary, summarise
 from trajens.run.arviz import inference_data
 from trajens.run.identity import describe_machine, require_same, require_same_network
@@ -181,6 +182,11 @@ class StoredRun(Recorded):
         return self.files.arrays
 
     @property
+    def is_start_common(self) -> bool:
+        """Whether several chains began at one model; not known of runs of earlier versions."""
+        return bool(self.arrays.get("is_start_common", False))
+
+    @property
     def has_checkpoint(self) -> bool:
         """Whether something was saved."""
         return self.files.has_checkpoint
@@ -321,9 +327,9 @@ class StoredRun(Recorded):
         """Refuse a hashable network that says something else of the saved path than the one it was trained with."""
         require_same_network(self.arrays, self._paths, network, f"'{self.path}'")
 
-    def warn_of_another_machine(self) -> None:
+    def warn_of_another_machine(self, problem: Problem) -> None:
         """Say so where results may differ in their last bits from those of a run that was never interrupted."""
-        before, now = (self.sessions or [{}])[-1], describe_machine()
+        before, now = (self.sessions or [{}])[-1], describe_machine(problem)
         changed = [
             f"{name} {before[name]} (now {now[name]})"
             for name in _MADE_WITH
