@@ -34,8 +34,8 @@ if not TYPE_CHECKING:  # Type checkers refuse names that are not there.
     def __getattr__(name: str) -> Any:
         """Load everything at the first use of anything.
 
-        Loading JAX takes a second, in which the command line must already answer Ctrl-C, and a program of its own may still
-        choose devices.
+        Loading JAX takes a second, in which the command line must already answer Ctrl-C, and a program of its own may
+        still choose devices.
         """
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module 'trajens' has no attribute {name!r}")

@@ -7,7 +7,7 @@ import pytest
 
 import trajens as tj
 from tests.command import call
-from trajens.run.advice import ATTENTION, OK, RunFacts, advice, among_examples, findings
+from trajens.run.advice import ATTENTION, OK, UNKNOWN, RunFacts, advice, among_examples, findings
 from trajens.run.control import likelihood_s
 
 RECORDS, BURN_IN = 20, 80
@@ -91,6 +91,33 @@ def test_renewals_are_what_was_accepted_times_what_a_move_renews():
     run = tj.sample(tj.Target(problem, 4, 0.1, 1.0), 400, chains=2, records=4, burn_in=0, move=move)
     accepted = run.records["acceptance"] * 100
     np.testing.assert_allclose(run.records["renewals"], accepted * (1 / 3 + 3) / 4 / 4, rtol=1e-6)
+
+
+def double_well(params, batch):
+    """Two wells at -1 and 1 that no chain leaves at s = 60."""
+    return (params["w"][0] ** 2 - 1) ** 2 + 0.0 * batch
+
+
+def test_chains_that_began_together_agree_in_one_well_and_the_verdict_says_so(tmp_path):
+    def sampled(name, **how):
+        params = {"w": np.ones(1, np.float32)}
+        problem = tj.Problem.from_pytree(double_well, np.zeros(4, np.float32), params, **how)
+        target = tj.Target(problem, 2, 0.3, 60.0, prior=1.0)
+        settings = {"chains": 32, "records": 40, "acceptance": tj.Metropolis(), "out": tmp_path / name}
+        return tj.sample(target, 800, **settings)
+
+    together, apart = sampled("together", spread=0.0), sampled("apart")
+    assert (together.paths > 0).all()
+    of_models = apart.paths[:, :, 0].mean(1)
+    # Chains start at N(1, 1), a sixth of them on the left, which is as deep.
+    assert (of_models < 0).any()
+    assert (of_models > 0).sum() > 16
+    for run in (together, tj.StoredRun(tmp_path / "together")):
+        found = {finding.name: finding for finding in findings(RunFacts.of(run))}
+        assert found["Start"].mark == UNKNOWN
+    found = {finding.name: finding for finding in findings(RunFacts.of(apart))}
+    assert "Start" not in found
+    assert found["Convergence"].mark == ATTENTION
 
 
 @pytest.fixture(scope="module")

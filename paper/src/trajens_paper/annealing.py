@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,6 +34,28 @@ _SHORT = 4
 """Up to so many models a path is moved, and its decisions are made, as those of a single one; beyond, s is small."""
 _FEW = 1000
 """Examples that are read in full, which is exact."""
+
+
+class Seen(Protocol):
+    """What is learned, and how its paths are moved."""
+
+    @property
+    def problem(self) -> tj.Problem:
+        """The loss and its data."""
+
+    @property
+    def sigma(self) -> float:
+        """A step between models."""
+
+    @property
+    def prior(self) -> float:
+        """Width of the law of the first model."""
+
+    def acceptance(self, tau: int) -> AcceptanceTest:
+        """What decides."""
+
+    def move(self, tau: int) -> Proposer:
+        """What is proposed."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +170,7 @@ class Branches(NamedTuple):
 
 
 def annealed(
-    folder: Path, target: tj.Target, seen: Digits, ladder: Ladder, keep_paths: bool, **settings: Any
+    folder: Path, target: tj.Target, seen: Seen, ladder: Ladder, keep_paths: bool, **settings: Any
 ) -> Branches:
     """Anneal `target` up and down the ladder, or read back the run that did; `settings` are those of `kept_run`."""
     tau = target.tau

@@ -3,6 +3,8 @@
 Let l = L / tau be the loss per model of a path, and `fall` the difference of <l> between the ends of a ladder of s.
 
     bimodality  (skewness^2 + 1) / kurtosis of l (Sarle): 1 for two points, 5/9 for a flat law, 1/3 for a normal one
+    binder      1 - <d^4> / (3 <d^2>^2), d = l - <l>: 2/3 for two phases of equal weight, 2/5 for a flat law, 0 for a
+                normal one
     share       Var l / (fall / 2)^2: 1 where the two ends coexist with equal weights, 1/3 for a law flat between them
     jump        2 (Var l)^1/2: no two phases of equal weight can be further apart, wherever they lie
 
@@ -20,6 +22,7 @@ from trajens.records import mean_and_error
 from trajens_paper.claims import Measured
 
 FLAT_BIMODALITY = 5 / 9
+FLAT_BINDER = 2 / 5
 FLAT_SHARE = 1 / 3
 """Of a law that is flat between the two ends. A bimodality above is a mark of two peaks and no proof, since skewed laws
 with one peak can have it, nor does one below exclude two broad peaks; a share above is more than one peak can have."""
@@ -27,9 +30,43 @@ with one peak can have it, nor does one below exclude two broad peaks; a share a
 
 def bimodality(loss: np.ndarray, weight: np.ndarray | None = None) -> float:
     """Sarle's coefficient of all values together."""
+    second, third, fourth = _moments(loss, weight)
+    return (third**2 / second**3 + 1) / (fourth / second**2)
+
+
+def binder(loss: np.ndarray, weight: np.ndarray | None = None) -> float:
+    """Binder's fourth-order cumulant of all values together, around their mean."""
+    second, _, fourth = _moments(loss, weight)
+    return 1 - fourth / (3 * second**2)
+
+
+def _moments(loss: np.ndarray, weight: np.ndarray | None) -> tuple[float, ...]:
+    """The second, third and fourth around the mean."""
     offset = loss - np.average(loss, weights=weight)
-    second, third, fourth = (np.average(offset**k, weights=weight) for k in (2, 3, 4))
-    return float((third**2 / second**3 + 1) / (fourth / second**2))
+    return tuple(float(np.average(offset**k, weights=weight)) for k in (2, 3, 4))
+
+
+def barrier(loss: np.ndarray, weight: np.ndarray, width: float) -> float:
+    """How much rarer losses between two peaks are than those at the lower one, as a logarithm; 0 for one peak.
+
+    Of the density smoothed over `width`, a standard deviation, and of peaks that are at least half as high as the
+    highest: less is a few draws in a tail. At the s where both are equally high it is the barrier in free energy.
+    """
+    places = np.linspace(loss.min() - 4 * width, loss.max() + 4 * width, _PLACES)
+    density, _ = np.histogram(loss, _edges(places), weights=weight)
+    kernel = np.exp(-0.5 * ((places[:, None] - places) / width) ** 2)
+    smooth = kernel @ density
+    # From each side the highest so far: a valley is what is below both.
+    lower = np.minimum(np.maximum.accumulate(smooth), np.maximum.accumulate(smooth[::-1])[::-1])
+    return float(np.log(np.where(lower > smooth.max() / 2, lower / smooth, 1.0)).max())
+
+
+_PLACES = 161
+
+
+def _edges(places: np.ndarray) -> np.ndarray:
+    half = (places[1] - places[0]) / 2
+    return np.append(places - half, places[-1] + half)
 
 
 def share(variance: float, fall: float) -> float:

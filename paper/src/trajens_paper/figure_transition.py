@@ -27,6 +27,7 @@ from trajens_paper.golf_hole import sampled_hole
 from trajens_paper.resting import Rested
 from trajens_paper.transition_case import Case, Sampling
 from trajens_paper.transition_claims import claims_of, verdict_of
+from trajens_paper.transition_hypotheses import in_words
 from trajens_paper.transition_scale import SCALES, Scale
 
 
@@ -69,6 +70,7 @@ def figure_transition(job: Job[Scale]) -> Made:
         f"{scale.seen.network}, {scale.seen.images} images, sigma = {scale.seen.sigma:g}, Gaussian prior of "
         f"{scale.seen.prior:g}; errors are standard errors over {scale.runs} runs",
         *verdicts,
+        *in_words([case.ladders for case in cases if not case.is_flat]),
     )
     claims = [*claims_of(cases, hole), *(still_growing(papers_runs()) if scale.is_in_results else ())]
     return Made(

@@ -23,10 +23,12 @@ from trajens.thermo.estimate import Sample
 from trajens.thermo.free_energy import LEAST_EXCHANGE, Solution, exchange_rates, solve
 from trajens.thermo.reweighting import LEAST
 from trajens_paper.claims import Measured
-from trajens_paper.coexistence import over_runs
+from trajens_paper.coexistence import barrier, over_runs
 
 _BETWEEN = 12
 """Places that are looked at from one level to the next."""
+SMOOTH = 0.06
+"""Of the fall: peaks and valleys are those of densities smoothed so much, a standard deviation."""
 
 
 class Law(NamedTuple):
@@ -102,9 +104,20 @@ class Ladders:
         return float(s[np.argmax(variance)])
 
     @property
+    def level(self) -> int:
+        """The number of the level next to the steepest point."""
+        return int(np.argmin(np.abs(self.s - self.steepest)))
+
+    @property
     def law(self) -> Law:
         """That at the steepest point."""
         return self.law_at(self.steepest)
+
+    @property
+    def barrier(self) -> float:
+        """The largest `barrier` at any s that is not in a gap: that where both peaks are equally high."""
+        width = SMOOTH * self.fall
+        return max(barrier(*self.law_at(one), width) for s, _ in self.curves for one in s)
 
     @property
     def fall(self) -> float:

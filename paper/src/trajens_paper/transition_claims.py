@@ -74,29 +74,50 @@ def _of_rest(case: Case) -> Iterator[Claim]:
     """Claims with a Gaussian law."""
     rest, tau, ladders = case.rest, case.tau, case.ladders
     assert rest is not None
-    text = f"Gaussian, tau = {tau}: at rest both branches agree (mean difference of their losses)"
-    # At rest the two branches are chains of their own.
-    up, down = (_mean_along(rest.s, way) for way in rest.loss.mean(-1))
-    yield _claim(f"branches agree, tau = {tau}", text, _apart(up, down), "=", 0.0)
-    level = int(np.argmin(np.abs(rest.s - ladders.steepest)))
-    here = f"Gaussian, tau = {tau}, s = {rest.s[level]:.4g}"
-    text = f"{here}: at rest both branches agree at the level next to the steepest point"
-    yield _claim(f"branches agree there, tau = {tau}", text, _apart(*rest.loss[:, level].mean(-1)), "=", 0.0)
-    text = f"Gaussian, tau = {tau}: at rest the loss stays (mean difference of an earlier and a later half)"
-    early, late = np.split(rest.loss[..., : rest.loss.shape[-1] // 2 * 2].mean(1).reshape(2 * len(up), -1), 2, axis=-1)
-    yield _claim(f"loss stays, tau = {tau}", text, mean((early - late).mean(1)), "=", 0.0)
+    yield from _meeting(ladders, rest.loss)
     text = f"Gaussian, tau = {tau}: slower annealing has less hysteresis (fast - slow)"
     loops = [hysteresis(seen.s, seen.loss) for seen in (case.fast, case.slow)]
     yield _claim(f"slower, tau = {tau}", text, _apart(*loops), ">", 0.0)
     text = f"Gaussian, tau = {tau}: the hysteresis of the annealing goes away at rest (slow - at rest)"
+    up, down = (_mean_along(rest.s, way) for way in rest.loss.mean(-1))
     yield _claim(f"lag, tau = {tau}", text, _apart(loops[1], up - down), ">", 0.0)
-    text = f"{here}: the virial of paths at rest is that of equilibrium"
+    level = ladders.level
+    text = f"{_here(ladders)}: the virial of paths at rest is that of equilibrium"
     yield _claim(f"virial, tau = {tau}", text, mean(rest.virial[:, level].ravel()), "=", 1.0)
-    at = f"Gaussian, tau = {tau}, s = {ladders.steepest:.4g}"
+    yield from _phases(ladders)
+
+
+def claims_at_rest(ladders: Ladders) -> Iterator[Claim]:
+    """Whether both branches have met, and whether there are two phases; of the runs, the first half are from below."""
+    yield from _meeting(ladders, np.swapaxes(np.stack(np.split(ladders.loss, 2)), 1, 2))
+    yield from _phases(ladders)
+
+
+def _here(ladders: Ladders) -> str:
+    return f"Gaussian, tau = {ladders.tau}, s = {ladders.s[ladders.level]:.4g}"
+
+
+def _meeting(ladders: Ladders, loss: np.ndarray) -> Iterator[Claim]:
+    """Of losses (2, levels, runs, draws): both branches agree, and nothing changes any more."""
+    tau, level = ladders.tau, ladders.level
+    text = f"Gaussian, tau = {tau}: at rest both branches agree (mean difference of their losses)"
+    # At rest the two branches are chains of their own.
+    up, down = (_mean_along(ladders.s, way) for way in loss.mean(-1))
+    yield _claim(f"branches agree, tau = {tau}", text, _apart(up, down), "=", 0.0)
+    text = f"{_here(ladders)}: at rest both branches agree at the level next to the steepest point"
+    yield _claim(f"branches agree there, tau = {tau}", text, _apart(*loss[:, level].mean(-1)), "=", 0.0)
+    text = f"Gaussian, tau = {tau}: at rest the loss stays (mean difference of an earlier and a later half)"
+    early, late = np.split(loss[..., : loss.shape[-1] // 2 * 2].mean(1).reshape(2 * len(up), -1), 2, axis=-1)
+    yield _claim(f"loss stays, tau = {tau}", text, mean((early - late).mean(1)), "=", 0.0)
+
+
+def _phases(ladders: Ladders) -> Iterator[Claim]:
+    """One phase or two."""
+    tau, at = ladders.tau, f"Gaussian, tau = {ladders.tau}, s = {ladders.steepest:.4g}"
     if ladders.gaps:
         gap = _widest(ladders)
         text = (
-            f"Gaussian, tau = {tau}, between s = {rest.s[gap.low]:.4g} and {rest.s[gap.high]:.4g}, which are not "
+            f"Gaussian, tau = {tau}, between s = {ladders.s[gap.low]:.4g} and {ladders.s[gap.high]:.4g}, which are not "
             "linked: the variance cannot be that of two phases (share of the fall at most)"
         )
         bound = ladders.measured(lambda some: (some.fall_in(gap) / some.fall) ** 2)
@@ -146,19 +167,35 @@ def verdict_of(case: Case) -> str:
     if case.is_flat:
         is_drift = verdicts["weights grow"] == "confirmed"
         return "drift of the weights, no equilibrium to have phases in" if is_drift else "not settled"
+    if verdicts["virial"] != "consistent":
+        return _unmet(verdicts) or "not settled, the virial is not that of equilibrium"
+    return _phases_in_words(case.ladders, verdicts)
+
+
+def verdict_at_rest(ladders: Ladders) -> str:
+    """Coexistence or crossover, of ladders whose first half is the branch up; or that it is not settled."""
+    return _phases_in_words(ladders, {c.name.split(",")[0]: c.verdict for c in claims_at_rest(ladders)})
+
+
+def _unmet(verdicts: dict[str, str]) -> str | None:
+    """Why there is no equilibrium yet."""
     if "refuted" in (verdicts["branches agree"], verdicts["branches agree there"]):
         return "not settled, the branches still differ at rest"
     if verdicts["loss stays"] != "consistent":
         return "not settled, the loss still changes at rest"
-    if verdicts["virial"] != "consistent":
-        return "not settled, the virial is not that of equilibrium"
+    return None
+
+
+def _phases_in_words(ladders: Ladders, verdicts: dict[str, str]) -> str:
+    unmet = _unmet(verdicts)
+    if unmet is not None:
+        return unmet
     if verdicts["variance"] == "refuted":
         return "coexistence"
-    ladders = case.ladders
     largest = at_most(ladders.measured(lambda some: jump(some.law.variance)))
     hidden = {gap: at_most(ladders.measured(partial(Ladders.fall_in, gap=gap))) for gap in ladders.gaps}
     if max(hidden.values(), default=0.0) > largest:
-        where = " and between ".join(f"{case.slow.s[gap.low]:.4g} and {case.slow.s[gap.high]:.4g}" for gap in hidden)
+        where = " and between ".join(f"{ladders.s[gap.low]:.4g} and {ladders.s[gap.high]:.4g}" for gap in hidden)
         apart = " and ".join(f"{fall:.2g}" for fall in hidden.values())
         return (
             f"not settled between s = {where}, which are not linked; two phases there would be less than {apart} apart"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from trajens.errors import require
 from trajens_paper.annealing import Digits, Ladder
+from trajens_paper.controls import HolePaths, Perceptron
+from trajens_paper.exchanging import Asked, Plan
 
 FASTER = 4
 
@@ -65,3 +67,21 @@ SCALES = {
         is_in_results=True,
     ),
 }
+_IMAGES = {name: scale.seen for name, scale in SCALES.items()}
+LADDERS = {
+    "control": {
+        "hole": Asked(HolePaths(), 8, Plan((5.0, 22.0), 6, 8, 40, 2_000, 1_000, 20, 10)),
+        "perceptron": Asked(Perceptron(), 8, Plan((20.0, 200.0), 8, 8, 10, 400, 400, 20, 10)),
+    },
+    "quick": {
+        f"tau-{tau}": Asked(_IMAGES["quick"], tau, Plan((15.0, 110.0), 6, 8, 40, 2_000, 1_000, 10, 25))
+        for tau in (4, 8, 16)
+    },
+    "laptop": {"tau-1": Asked(_IMAGES["laptop"], 1, Plan((15.0, 75.0), 8, 6, 80, 4_000, 2_000, 5, 100))},
+    "paper": {
+        "tau-8": Asked(_IMAGES["paper"], 8, Plan((45.0, 110.0), 12, 12, 200, 10_000, 4_000, 8, 100)),
+        "tau-16": Asked(_IMAGES["paper"], 16, Plan((45.0, 110.0), 12, 12, 200, 10_000, 4_000, 8, 100)),
+        "tau-32": Asked(_IMAGES["paper"], 32, Plan((50.0, 140.0), 13, 10, 200, 8_000, 2_000, 4, 100)),
+    },
+}
+"""Ladders whose paths exchange, by scale and name; the last paths of each of the paper's fit into 16 MiB."""

@@ -88,6 +88,8 @@ class RunFacts:
         Those of its start by evolution; empty where there was none.
     largest_s : float or None
         Where s stopped because examples would be learnt by heart; None where it did not.
+    is_start_common : bool
+        Whether several chains began at one model.
     """
 
     records: Records
@@ -104,6 +106,7 @@ class RunFacts:
     is_s_asked: bool = False
     start: Records = field(default_factory=dict)
     largest_s: float | None = None
+    is_start_common: bool = False
 
     @classmethod
     def of(cls, run: Run | StoredRun) -> RunFacts:
@@ -127,6 +130,7 @@ class RunFacts:
             is_s_asked=bool(controller.get("is_to_s")),
             start=run.start_records,
             largest_s=_largest_s(run.records, controller),
+            is_start_common=run.is_start_common,
         )
 
     def started(self, chains: Any = None) -> Started | None:
@@ -221,7 +225,7 @@ def findings(facts: RunFacts, out: str | Path | None = None) -> list[Finding]:
         longer = f"trajens resume {in_shell(out)} --epochs {facts.epochs}"
     found = [_length(facts), _finite(facts), _asked(facts), _held_out(facts), _acceptance(facts), _weights(facts)]
     found.append(_loss(facts, longer))
-    found += [agreement(facts.records, facts.burn_in, facts.asked, longer), _lag(facts, longer)]
+    found += [agreement(facts.records, facts.burn_in, facts.asked, longer), _start(facts), _lag(facts, longer)]
     return [finding for finding in (*found, _capped(facts), _tolerance(facts)) if finding is not None]
 
 
@@ -307,6 +311,14 @@ def _loss(facts: RunFacts, longer: str) -> Finding:
     return Finding(name, OK, f"The loss has stopped falling: {halves}{far}.")
 
 
+def _start(facts: RunFacts) -> Finding | None:
+    """None where chains began apart, or there is one."""
+    if not facts.is_start_common:
+        return None
+    sentence = "All chains began at one model: that they agree does not say that there is nothing elsewhere."
+    return Finding("Start", UNKNOWN, sentence)
+
+
 def renewals_at_s(records: Records) -> float:
     """How often the path was renewed since s stands still, in the mean over chains."""
     s = records["s"].mean(0)
@@ -338,7 +350,7 @@ def _held_out(facts: RunFacts) -> Finding | None:
     if fresh > _BY_HEART_RATIO * training and fresh > _RISEN_RATIO * lowest:
         sentence = f"The run has learned the training set by heart: {compared}, where it has been {lowest:.4g}."
         return Finding("Held out", ATTENTION, sentence, "it has learned the training set by heart: try a smaller --s")
-    return Finding("Held out", OK, f"New examples are predicted as they should be: {compared}.")
+    return Finding("Held out", OK, f"There is no sign that the training set is known by heart: {compared}.")
 
 
 def _capped(facts: RunFacts) -> Finding | None:

@@ -31,7 +31,7 @@ from trajens.run.identity import RunIdentity, describe_run
 from trajens.run.log import Log
 from trajens.run.loop import Loop, show_progress
 from trajens.run.progress import Show, Stop, require_watchers
-from trajens.run.state import RunState, first_run_state, unpack
+from trajens.run.state import RunState, first_run_state, is_common, unpack
 from trajens.run.stored import Recorded, StoredRun, in_lines, summary_of
 from trajens.run.tables import Summary
 from trajens.sampling.footprint import require_room
@@ -103,6 +103,11 @@ class Run(Recorded):
         record before, over all models that the strategy tried, on its minibatches.
         """
         return self.run_state.start
+
+    @property
+    def is_start_common(self) -> bool:
+        """Whether several chains began at one model."""
+        return self.run_state.is_start_common
 
     @property
     def paths(self) -> np.ndarray:
@@ -246,7 +251,8 @@ def sample(
         if initial is None:
             # Paths of the user's are looked at before anything is compiled.
             sampler.compile_ahead()
-        return first_run_state(sampler.init(initial), sampler.control, marks)
+        first = first_run_state(sampler.init(initial), sampler.control, marks)
+        return replace(first, is_start_common=is_common(first.state.path))
 
     identity = RunIdentity(target, how, controller)
     return run_or_resume(identity, begin, directory, progress=progress, stop=stop, epochs=epochs)

@@ -182,6 +182,11 @@ class StoredRun(Recorded):
         return self.files.arrays
 
     @property
+    def is_start_common(self) -> bool:
+        """Whether several chains began at one model; not known of runs of earlier versions."""
+        return bool(self.arrays.get("is_start_common", False))
+
+    @property
     def has_checkpoint(self) -> bool:
         """Whether something was saved."""
         return self.files.has_checkpoint

@@ -297,7 +297,7 @@ class RunDirectory:
             "another directory.",
         )
         try:
-            remove_leftovers(self.path, CONFIG, PLAN, checkpoint.PATTERN)
+            remove_leftovers(self.path, CONFIG, PLAN, START, checkpoint.PATTERN)
             # What was read before the lock was taken may have changed since.
             self.__dict__.pop("files", None)
             self._require_free()
