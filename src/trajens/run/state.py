@@ -155,7 +155,7 @@ def unpack(arrays: Arrays, like: RunState, marks: np.ndarray) -> RunState:
         like = replace(like, replicas=None)
     named = {one.name: getattr(like, one.name) for one in fields(like)}
     leaves, structure = jax.tree_util.tree_flatten_with_path(named)
-    known = {**dict.fromkeys(_LATER, False), **arrays}
+    known: dict[str, Any] = {**dict.fromkeys(_LATER, False), **arrays}
     found = [_like(leaf, known[_name(path)]) for path, leaf in leaves]
     return replace(RunState(**jax.tree.unflatten(structure, found)), marks=marks)
 
