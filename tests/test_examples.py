@@ -48,7 +48,7 @@ def test_the_sweep_has_a_row_for_every_tau_and_s(tmp_path):
     assert sorted(zip(table["tau"], table["s"], strict=True)) == [(t, s) for t in (2, 4, 8) for s in (5.0, 20.0, 80.0)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_images_of_a_folder_are_learned(tmp_path):
     pytest.importorskip("PIL")
     accuracy = runpy.run_path(str(EXAMPLES / "colour_images.py"))["main"](tmp_path / "stripes", budget=2e5)

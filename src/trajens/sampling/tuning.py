@@ -82,7 +82,7 @@ def share_renewed(sizes: Any, move: Proposer, dim: int) -> float:
     return float(np.mean([_share_of_chain(size, move, dim) for size in chains]))
 
 
-def _share_of_chain(size: np.ndarray | None, move: Proposer, dim: int) -> float:
+def _share_of_chain(size: Any, move: Proposer, dim: int) -> float:
     is_tuned = [size is not None and component.is_sized for _, component in move.components]
     weights = np.asarray(move.weights(size), np.float64)
     shares = [

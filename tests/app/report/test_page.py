@@ -440,7 +440,12 @@ def test_the_description_of_a_run_is_enough(acceptance, controller, monkeypatch)
     run = replace(run, settings=replace(run.settings, acceptance=acceptance), controller=controller)
     known = json.loads(json.dumps(identify(run.target, run.settings, controller)))
     at_rest = {"records": run.records, "identity": known, "burn_in": 10, "epoch": 400, "marks": run.marks}
-    at_rest |= {"is_complete": True, "is_continuable": True, "start_records": {}}
+    at_rest |= {
+        "is_complete": True,
+        "is_continuable": True,
+        "start_records": {},
+        "is_start_common": run.is_start_common,
+    }
     for name, value in at_rest.items():
         monkeypatch.setattr(StoredRun, name, value)
     monkeypatch.setattr(type(run), "burn_in", 10)
