@@ -123,11 +123,11 @@ CASES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def case_of(name: str, scale: int = 1) -> Case:
+def case_of(name: str, scale: float = 1.0) -> Case:
     """A line of `CASES`, its data made, with `scale` times the chains."""
     (make, *given), law, s, *how = CASES[name]
     case = Case(make(*given), law, s if isinstance(s, tuple) else (s,), *how)
-    return replace(case, chains=scale * case.chains)
+    return replace(case, chains=max(8, round(scale * case.chains)))
 
 
 def run_of(case: Case) -> Run:
@@ -181,7 +181,7 @@ def outside(row: dict[str, Any]) -> bool:
     return any(abs(row[value]) > TOLERANCE + ERRORS * row[error] for value, error in pairs)
 
 
-def measured(name: str, scale: int) -> dict[str, Any]:
+def measured(name: str, scale: float) -> dict[str, Any]:
     """The row of one problem."""
     begin, worked, case = time.perf_counter(), time.process_time(), case_of(name, scale)
     with warnings.catch_warnings(record=True) as caught:
@@ -247,7 +247,7 @@ def _keep_to(cores: Any) -> None:
         os.sched_setaffinity(0, {cores.get()})
 
 
-def _tried(name: str, scale: int) -> dict[str, Any]:
+def _tried(name: str, scale: float) -> dict[str, Any]:
     """The row of a problem, or what it failed with."""
     try:
         return measured(name, scale)
@@ -255,7 +255,7 @@ def _tried(name: str, scale: int) -> dict[str, Any]:
         return {"name": name, "failed": f"{type(error).__name__}: {error}"}
 
 
-def all_rows(names: list[str], jobs: int, scale: int) -> Iterator[dict[str, Any]]:
+def all_rows(names: list[str], jobs: int, scale: float) -> Iterator[dict[str, Any]]:
     """Rows as they are found."""
     if jobs == 1:
         yield from (_tried(name, scale) for name in names)
@@ -274,7 +274,7 @@ def main() -> None:
     """Run, write and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--scale", type=int, default=1, help="times the chains")
+    parser.add_argument("--scale", type=float, default=1.0, help="times the chains")
     parser.add_argument("--only", nargs="*", default=None, help="parts of names")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--table", type=Path, help="print the table of a file, and run nothing")

@@ -119,7 +119,7 @@ def process(given: argparse.Namespace, share: int, gigabytes: float, part: list[
 
 def exchanging(given: argparse.Namespace, name: str) -> Exchanging:
     """The ladders of one name."""
-    return Exchanging(given.home, f"exchange-{name}", LADDERS[given.scale][name], given.seed)
+    return Exchanging(given.home, name, LADDERS[given.scale][name], given.seed)
 
 
 def all_go_on(given: argparse.Namespace) -> None:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import trajens as tj
-from trajens_paper.annealing import Digits
+from trajens_paper import exchanging
+from trajens_paper.annealing import Branches, Digits
 from trajens_paper.coexistence import FLAT_BINDER, barrier, binder
-from trajens_paper.controls import HolePaths, Perceptron
+from trajens_paper.controls import Perceptron
 from trajens_paper.exchanging import Asked, Exchanged, Exchanging, Plan, joined
 from trajens_paper.steepest import Ladders
 from trajens_paper.transition_claims import verdict_at_rest
@@ -135,7 +136,7 @@ def replace_plan(**changes):
 def test_a_sitting_goes_on_from_the_files_of_the_one_before(tmp_path):
     home, out = tmp_path / "home", tmp_path / "out"
     Exchanging(home, "tiny", TINY).go_on(600.0, out, parts=2)
-    assert sorted(file.name for file in out.iterdir()) == ["tiny-0.npz", "tiny-paths.npz"]
+    assert sorted(file.name for file in out.iterdir()) == ["exchange-tiny-0.npz", "exchange-tiny-paths.npz"]
     # All that the next one has is what came back.
     again = Exchanging(out, "tiny", TINY)
     first = again.found()
@@ -145,7 +146,7 @@ def test_a_sitting_goes_on_from_the_files_of_the_one_before(tmp_path):
     np.testing.assert_array_equal(both.loss[..., :8], first.loss)
     assert both.loss.shape == (4, 4, 12)
     np.testing.assert_allclose(both.cost[:, 0], [24 + 2 * 16, 6 + 16])
-    with np.load(out / "tiny-paths.npz") as last:
+    with np.load(out / "exchange-tiny-paths.npz") as last:
         assert last["paths"].shape == (16, 2, TINY.seen.problem.dim)
         np.testing.assert_allclose(last["s"], first.s, rtol=1e-6)
 
@@ -155,25 +156,29 @@ def test_a_sitting_that_has_no_time_leaves_paths_to_begin_with(tmp_path):
     ladders = Exchanging(tmp_path, "tiny", TINY)
     ladders.go_on(0.0)
     assert not ladders.has_begun
-    assert (tmp_path / "tiny-paths.npz").exists()
+    assert (tmp_path / "exchange-tiny-paths.npz").exists()
     ladders.go_on(600.0, parts=1)
     assert ladders.has_begun
 
 
-@pytest.mark.slow
-def test_half_of_the_ladders_begin_with_the_branch_up(tmp_path):
-    """Which has a higher loss than the branch down, that comes from a large s."""
-    asked = Asked(HolePaths(), 2, Plan((5.0, 22.0), 4, 8, 200, 20, 20, 4, 10))
-    _, paths = Exchanging(tmp_path, "hole", asked)._first()
-    radius = np.linalg.norm(paths.reshape(2, 4, 4, 2, -1), axis=-1).mean((1, 3, 4))
-    assert radius[0, 1] > radius[1, 1]
+def test_half_of_the_ladders_begin_with_the_branch_up(tmp_path, monkeypatch):
+    """A ladder has one run at all levels, and chains go through the levels of one ladder first."""
+    ends = np.arange(2 * 4 * 2, dtype=float).reshape(2, 4, 2, 1, 1) * np.ones((2, 3))
+    seen = Branches(S[:4], ends[..., 0, 0], ends[..., 0, 0], ends)
+    monkeypatch.setattr(exchanging, "annealed", lambda *_, **settings: seen)
+    levels, paths = Exchanging(tmp_path, "tiny", TINY)._first()
+    np.testing.assert_allclose(levels * 2, np.geomspace(15.0, 60.0, 4))
+    by_ladder = paths[:, 0, 0].reshape(4, 4)
+    np.testing.assert_array_equal(by_ladder[0], ends[0, :, 0, 0, 0])
+    np.testing.assert_array_equal(by_ladder[1], ends[0, :, 1, 0, 0])
+    np.testing.assert_array_equal(by_ladder[2], ends[1, :, 0, 0, 0])
 
 
 @pytest.mark.slow
 def test_a_hole_is_called_coexistence_by_the_programs_of_the_network(tmp_path):
     asked = LADDERS["control"]["hole"]
     ladders = Exchanging(tmp_path, "hole", asked)
-    ladders.go_on(600.0, parts=3)
+    ladders.go_on(600.0, parts=4)
     found = ladders.found().ladders
     assert verdict_at_rest(found) == "coexistence"
     assert [verdicts(found)[name] for name in ("variance", "Binder", "barrier")] == ["refuted"] * 3
@@ -184,7 +189,8 @@ def test_a_hole_is_called_coexistence_by_the_programs_of_the_network(tmp_path):
 def test_a_perceptron_is_called_a_crossover_and_has_its_exact_law_at_every_level(tmp_path):
     seen, tau, plan = LADDERS["control"]["perceptron"]
     assert isinstance(seen, Perceptron)
-    ladders = Exchanging(tmp_path, "perceptron", Asked(seen, tau, plan))
+    short = replace(plan, strengths=(30.0, 200.0), levels=6, burn_in=300, part=300)
+    ladders = Exchanging(tmp_path, "perceptron", Asked(seen, tau, short))
     ladders.go_on(600.0, parts=2)
     found = ladders.found()
     each = found.loss.mean(-1)

@@ -120,7 +120,7 @@ COLUMNS = (
         "How strongly low losses are preferred.",
         "s (per unit of mean loss)",
         look_for="Look for a constant after burn-in, where averages are made.",
-        compare="Losses of runs that end at different s are of different laws.",
+        compare="Losses of runs that end at different s are of different distributions.",
     ),
     Column(
         "loss",
@@ -133,7 +133,7 @@ COLUMNS = (
         is_draw=True,
         look_for="Look for a level that it keeps after burn-in, alike in all chains; bands are standard errors.",
         compare="Mean over chains. Compare where curves end, not how soon they fall.",
-        sweep="Mean after burn-in. Losses at different s, or of different data, are of different laws.",
+        sweep="Mean after burn-in. Losses at different s, or of different data, are of different distributions.",
     ),
     Column("loss_error", "error of measuring the loss", "Standard error of `loss`, 0 where it is of all data.", "loss"),
     Column(

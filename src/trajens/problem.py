@@ -114,7 +114,7 @@ class Problem:
         Standard deviations around `initial` (or 0) of the first model of every chain; default none around a given one.
     prior : float, optional
         Standard deviation of the Gaussian law of first models that suits the parameters, which `Target` takes unless
-        it is told another; default none, a flat law.
+        it is told another; default none, a flat prior.
     layers : mapping of str to int, optional
         Names of the layers and their numbers of parameters, in the order of the parameters, for moves of a layer
         (`LayerMove`); default not known. `Problem.layers` has the slice of each.
@@ -174,7 +174,7 @@ class Problem:
             self.spread is None or bool((self.spread >= 0).all()),
             "spread must be standard deviations >= 0, got negative ones; use 0 for no spread.",
         )
-        self.prior = None if prior is None else number("prior", prior, "use None for a flat law", above=0.0)
+        self.prior = None if prior is None else number("prior", prior, "use None for a flat prior", above=0.0)
 
     @property
     def size(self) -> int:
@@ -239,7 +239,7 @@ class Problem:
         data : pytree of arrays (N, ...)
         params : pytree
         prior, likelihood
-            As for `Problem`; without a prior the law of the first model is flat.
+            As for `Problem`; without a prior the prior is flat.
         spread : float or pytree like `params`, optional
             Standard deviation of the models that chains start from around `params`; default for the first chain none,
             and for every other one the root mean square of each array, so that they start apart. For starts of one's

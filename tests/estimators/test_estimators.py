@@ -137,8 +137,7 @@ def test_inputs_in_any_unit_are_scaled(unit):
     x = np.random.default_rng(0).standard_normal((60, 2))
     y = (x[:, 0] > 0).astype(int)
     usual, scaled = (
-        TrajectoryEnsembleClassifier(**SMALL).fit(one * x, y).predict_proba(one * x)
-        for one in (1.0, unit)
+        TrajectoryEnsembleClassifier(**SMALL).fit(one * x, y).predict_proba(one * x) for one in (1.0, unit)
     )
     np.testing.assert_allclose(scaled, usual, atol=1e-3)
 

@@ -160,7 +160,7 @@ class Exchanging:
     def _write(self, folders: list[Path], number: int, run: tj.Run, losses: list[np.ndarray], seconds: float) -> None:
         _, tau, plan = self.asked
         s = np.asarray(run.s[: plan.levels], np.float64)
-        last = {"s": s, "paths": run.paths.astype(np.float16)}
+        last: checkpoint.Arrays = {"s": s, "paths": run.paths.astype(np.float16)}
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
             checkpoint.write(folder / self._paths, last)
@@ -178,7 +178,7 @@ class Exchanging:
         found = Exchanged(s, models.reshape(shape), trips, np.nanmean(swapped, axis=(0, 2)), cost)
         numbers: checkpoint.Arrays = found._asdict()
         for folder in folders:
-            checkpoint.write(folder / f"{self.name}-{number}.npz", numbers)
+            checkpoint.write(folder / f"{self._stem}-{number}.npz", numbers)
 
     def _first(self) -> tuple[np.ndarray, np.ndarray]:
         """Levels at equal ratios, and the ends of all steps of an annealing through them."""
@@ -186,7 +186,7 @@ class Exchanging:
         levels = np.geomspace(*plan.strengths, plan.levels) / tau
         ladder = Ladder(tuple(levels.tolist()), plan.annealing, 2)
         target = tj.Target(seen.problem, tau, seen.sigma, 1.0, seen.prior)
-        folder = self.home / f"{self.name}-annealing"
+        folder = self.home / f"{self._stem}-annealing"
         branches = annealed(
             folder, target, seen, ladder, True, chains=plan.ladders // 2, seed=self.seed, progress=False
         )
@@ -201,12 +201,16 @@ class Exchanging:
         return found["s"], found["paths"].astype(np.float32)
 
     @property
+    def _stem(self) -> str:
+        return f"exchange-{self.name}"
+
+    @property
     def _paths(self) -> str:
-        return f"{self.name}-paths.npz"
+        return f"{self._stem}-paths.npz"
 
     @property
     def _sittings(self) -> list[Path]:
-        numbered = (self.home / f"{self.name}-{number}.npz" for number in range(1000))
+        numbered = (self.home / f"{self._stem}-{number}.npz" for number in range(1000))
         return [file for file in numbered if file.exists()]
 
     @property

@@ -22,13 +22,14 @@ from trajens.run.progress import SeveralRuns
 from trajens_paper import digits, transition_picture
 from trajens_paper.annealing import Branches
 from trajens_paper.escape import papers_runs, still_growing
+from trajens_paper.exchanging import Exchanging
 from trajens_paper.frame import RESULTS, Job, Made, figure, table_of
 from trajens_paper.golf_hole import sampled_hole
 from trajens_paper.resting import Rested
 from trajens_paper.transition_case import Case, Sampling
-from trajens_paper.transition_claims import claims_of, verdict_of
-from trajens_paper.transition_hypotheses import in_words
-from trajens_paper.transition_scale import SCALES, Scale
+from trajens_paper.transition_claims import claims_of, verdict_at_rest, verdict_of
+from trajens_paper.transition_hypotheses import in_words, round_trips
+from trajens_paper.transition_scale import LADDERS, SCALES, Scale
 
 
 class Point(NamedTuple):
@@ -71,6 +72,7 @@ def figure_transition(job: Job[Scale]) -> Made:
         f"{scale.seen.prior:g}; errors are standard errors over {scale.runs} runs",
         *verdicts,
         *in_words([case.ladders for case in cases if not case.is_flat]),
+        *(_of_sittings(job.scale_name) if scale.is_in_results else ()),
     )
     claims = [*claims_of(cases, hole), *(still_growing(papers_runs()) if scale.is_in_results else ())]
     return Made(
@@ -95,6 +97,17 @@ def _cases(job: Job[Scale], home: Path) -> Iterator[Case]:
             if case is not None:
                 show.finish(sampling.length)
             yield sampling.sampled(show) if case is None else case
+
+
+def _of_sittings(scale: str) -> Iterator[str]:
+    """What is said of ladders whose paths exchange, of the controls and of this scale, as far as they were sampled."""
+    for name, asked in (LADDERS["control"] | LADDERS.get(scale, {})).items():
+        sittings = Exchanging(Path.cwd() / RESULTS / "transition", name, asked)
+        if sittings.has_begun:
+            found = sittings.found()
+            trips, ladders = round_trips(found), found.ladders
+            yield f"exchange, {name}: {verdict_at_rest(ladders)}; {trips.value:.2g} +- {trips.error:.1g} round trips"
+            yield from in_words([ladders])
 
 
 def _name(case: Case) -> str:

@@ -74,8 +74,7 @@ LADDERS = {
         "perceptron": Asked(Perceptron(), 8, Plan((20.0, 200.0), 8, 8, 10, 400, 400, 20, 10)),
     },
     "quick": {
-        f"tau-{tau}": Asked(_IMAGES["quick"], tau, Plan((15.0, 110.0), 6, 8, 40, 2_000, 1_000, 10, 25))
-        for tau in (4, 8, 16)
+        f"tau-{tau}": Asked(_IMAGES["quick"], tau, Plan((15.0, 110.0), 6, 6, 40, 1_000, 500, 10, 25)) for tau in (4, 8)
     },
     "laptop": {"tau-1": Asked(_IMAGES["laptop"], 1, Plan((15.0, 75.0), 8, 6, 80, 4_000, 2_000, 5, 100))},
     "paper": {

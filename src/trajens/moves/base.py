@@ -1,6 +1,6 @@
 """What a move is: a way to redraw a span of models that leaves the untilted path law invariant.
 
-Moves know the geometry of a path and never the loss. Because they preserve the untilted law, only
+Moves know the geometry of a path and never the loss. Because they preserve the untilted distribution, only
 Delta = -s (pathloss' - pathloss) plus the move's own `log_ratio` enters the acceptance test.
 """
 
@@ -41,7 +41,7 @@ class Site(NamedTuple):
 class Proposal(NamedTuple):
     """New models for a site; row j replaces model first + j, rows from `stop` on are not used.
 
-    `log_ratio` is what the move adds to Delta: 0 when it preserves the whole untilted law by itself.
+    `log_ratio` is what the move adds to Delta: 0 when it preserves the whole untilted distribution by itself.
     """
 
     models: jax.Array

@@ -198,7 +198,7 @@ def _listed(values: np.ndarray) -> str:
 
 
 def advice(run: Run | StoredRun, out: str | Path | None = None) -> str:
-    """The first that applies: smaller changes, a law of the first model, more records or epochs, a larger s.
+    """The first that applies: smaller changes, a prior, more records or epochs, a larger s.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def _weights(facts: RunFacts) -> Finding:
     if not _grows(records):
         return Finding(name, OK, f"Weights do not drift: {far}.")
     if facts.prior is None:
-        following = "weights still grow, and nothing keeps them: give the first model a law with --prior 0.3"
+        following = "weights still grow, and nothing keeps them: give the first model a prior with --prior 0.3"
         return Finding(name, ATTENTION, f"Weights still grow, and no prior keeps them: {far}.", following)
     return Finding(name, ATTENTION, f"Weights still grow, so the path is not in equilibrium yet: {far}.")
 

@@ -142,9 +142,9 @@ class Run(Recorded):
     def summary(self, chains: Any = None) -> Summary:
         """Plain numbers over the epochs after burn-in, averaged over all chains or those in `chains`, as a dict.
 
-        ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are standard errors over chains, NaN for a
-        single one. ``loss_mcse`` is that of the loss by the effective draws of all records; ``rhat`` and ``ess`` are
-        the worst of what `convergence` finds, NaN where records are too few to say.
+        ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are standard errors over chains, by Student's
+        law, NaN for a single one. ``loss_mcse`` is that of the loss by the effective draws of all records; ``rhat`` and
+        ``ess`` are the worst of what `convergence` finds, NaN where records are too few to say.
         """
         return summary_of(self.records, self.burn_in, self.epochs, self.seconds, chains)
 

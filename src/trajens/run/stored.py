@@ -135,7 +135,7 @@ class Recorded:
         Parameters
         ----------
         s : float, optional
-            Chains of this s; needed where there are several, which sample several laws.
+            Chains of this s; needed where there are several, which sample several distributions.
         chains : sequence of int, optional
             Their numbers; default all of the s.
         parameters : bool or sequence of int, optional

@@ -315,7 +315,7 @@ def in_usual_precision(
     """The problem with losses in half precision, where a GPU has a kernel for it and none was asked for.
 
     What rounding changes is far below the tolerance of decisions, and an evaluation takes half the time. Weights of a
-    flat law may grow beyond those on which that was checked.
+    flat prior may grow beyond those on which that was checked.
     """
     loss, known = problem.loss, problem.prior if prior == "auto" else prior
     is_on_gpu = (devices or jax.devices())[0].platform != "cpu"
