@@ -79,7 +79,7 @@ class Proposer(ABC):
     def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
         """Draw new models for `site` of a path (tau, dim), by the law that is left invariant."""
 
-    def weights(self, size: jax.Array | None) -> np.ndarray | jax.Array:
+    def weights(self, size: jax.Array | np.ndarray | None) -> np.ndarray | jax.Array:
         """How often the components are made, up to a factor, where tuned ones have the `size` (components,)."""
         return np.array([weight for weight, _ in self.components])
 

@@ -91,7 +91,7 @@ class BalancedMixture(Mixture):
     weights with them.
     """
 
-    def weights(self, size: jax.Array | None) -> np.ndarray | jax.Array:
+    def weights(self, size: jax.Array | np.ndarray | None) -> np.ndarray | jax.Array:
         given = super().weights(size)
         if size is None:
             return given

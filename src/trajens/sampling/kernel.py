@@ -180,7 +180,7 @@ def _assign(program: Program, inputs: Inputs, state: State, lanes: Lanes, stop: 
     size = state.sizes.size if program.is_tuned else None
 
     def sites(key: Key, phase: jax.Array, size: jax.Array | None) -> tuple[Site, jax.Array]:
-        return jax.vmap(lambda j: site_of_lane(program.scan, program.move, key, phase, j, program.tau, size))(lane)
+        return jax.vmap(lambda j: site_of_lane(program.scan, program.move, key, phase, j, program.tau, size=size))(lane)
 
     site, exists = jax.vmap(sites)(phase_key, state.phase, size)
     # Lanes without a site must not reach outside the path.

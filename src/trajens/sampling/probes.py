@@ -204,7 +204,7 @@ def _site(program: Program, key: Key, sizes: Any) -> Site:
     phase = below(word[0], _PHASES).astype(jnp.int32)
     lanes = jnp.arange(program.lanes)
     sites, exists = jax.vmap(
-        lambda lane: site_of_lane(program.scan, program.move, key, phase, lane, program.tau, size)
+        lambda lane: site_of_lane(program.scan, program.move, key, phase, lane, program.tau, size=size)
     )(lanes)
     # Lanes without a site come last.
     count = exists.sum(dtype=jnp.uint32)

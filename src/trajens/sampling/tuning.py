@@ -83,10 +83,8 @@ def share_renewed(sizes: Any, move: Proposer, dim: int) -> float:
 
 
 def _share_of_chain(size: Any, move: Proposer, dim: int) -> float:
-    is_tuned = [size is not None and component.is_sized for _, component in move.components]
-    weights = np.asarray(move.weights(size), np.float64)
-    shares = [
-        component.renewed_share(float(size[kind]) if is_tuned[kind] else None, dim)
-        for kind, (_, component) in enumerate(move.components)
-    ]
+    weights, shares = np.asarray(move.weights(size), np.float64), []
+    for kind, (_, component) in enumerate(move.components):
+        own = None if size is None or not component.is_sized else float(size[kind])
+        shares.append(component.renewed_share(own, dim))
     return float(weights @ shares / weights.sum())
