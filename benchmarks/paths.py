@@ -1,11 +1,13 @@
 """How many paths, which s and which moves: what `tj.train` is to choose by itself, tried on held-out training images.
 
     python benchmarks/paths.py --budget 5e8 --paths 1,2,4 --powers 0.8,0.5,0.3 --out paths.json
-    python benchmarks/paths.py --budget 5e8 --paths 4 --moves plain,layers --seeds 3 --out paths.json
+    python benchmarks/paths.py --budget 5e8 --paths 4 --moves plain,balanced --seeds 3 --out paths.json
 
-Every row is one training on 55 000 images of MNIST, tried on the other 5000: 64 models in all, in so many paths.
+Every row is one training on 55 000 images of MNIST, tried on the other 5000: 64 models in all, or as many as are asked
+for, in so many paths.
 `power` is that by which the renewals of a path grow with the budget (`trajens.run.control.MORE`): the smaller it is,
-the larger an s a budget leads to. Moves are redraws of all layers together, or of one at a time.
+the larger an s a budget leads to. Moves are redraws of all layers together, or of one at a time, chosen with weights
+that are given, or by their sizes (`balanced`, what `tj.train` does).
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ HELD_OUT = 5000
 
 
 def moves_of(problem: tj.Problem, name: str) -> Any:
-    """A mixture with a redraw for every layer, or a redraw of all of them; ``layers:1:2:2`` gives weights."""
+    """A redraw of all layers, ``plain``, or a mixture with one for every layer; ``layers:1:2:2`` gives weights."""
     if name == "plain":
-        return None
+        return tj.SingleSite()
+    kind = tj.BalancedMixture if name == "balanced" else tj.Mixture
     weights = [float(part) for part in name.split(":")[1:]] or len(problem.layers) * [1.0]
-    return tj.Mixture([(weight, tj.LayerMove(layer)) for weight, layer in zip(weights, problem.layers, strict=True)])
+    return kind([(weight, tj.LayerMove(layer)) for weight, layer in zip(weights, problem.layers, strict=True)])
 
 
 def trained(case: dict[str, Any], models: int, s: float | None) -> dict[str, Any]:
@@ -55,8 +58,9 @@ def trained(case: dict[str, Any], models: int, s: float | None) -> dict[str, Any
     )
     told = run.summary()
     scores = ("vote_accuracy", "mean_accuracy", "nll", "ece", "single_accuracy")
-    own = ("loss", "tilt_error", "tilt_stderr", "rhat")
-    row = {**case, "s": float(np.mean(run.s)), "seconds": seconds}
+    own = ("loss", "tilt_error", "tilt_error_stderr")
+    row = {**case, "models": models, "s": float(np.mean(run.s)), "seconds": seconds}
+    row["sizes"] = np.exp(run.run_state.state.sizes.log_size).mean(0).tolist()
     row |= {name: float(np.mean(source[name])) for source, names in ((found, scores), (told, own)) for name in names}
     return row
 

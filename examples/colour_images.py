@@ -39,7 +39,7 @@ def draw(folder: Path) -> None:
             Image.fromarray(stripes(rng, direction)).save(folder / name / f"{i:04d}.png")
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, budget: float = 1e6) -> dict[str, float]:
     """Draw, read, train, and compare with a network of dense layers."""
     if not folder.exists():
         draw(folder)
@@ -50,11 +50,14 @@ def main(folder: Path) -> None:
         "convolutions": tj.models.conv_net(x.shape[1:], channels=(6, 8), kernel=(5, 3), pool=(2, 4), outputs=3),
         "dense layers": tj.models.mlp((x[0].size, 16, 3)),
     }
+    accuracy = {}
     for name, model in networks.items():
-        run = tj.train(model.problem(x[training], y[training]), tau=8, budget=1e6, progress=True)
+        run = tj.train(model.problem(x[training], y[training]), tau=8, budget=budget)
         scores = tj.Ensemble.from_run(run, model).evaluate(x[fresh], y[fresh])
         print(f"{name}: {model.dim} parameters, loss {run.summary()['loss']:.3f}, on fresh pictures ", end="")
-        print(f"accuracy {scores['vote_accuracy']:.3f}, likelihood {scores['nll']:.3f}")
+        print(f"accuracy {scores['vote_accuracy']:.3f}, negative log-likelihood {scores['nll']:.3f}")
+        accuracy[name] = scores["vote_accuracy"]
+    return accuracy
 
 
 if __name__ == "__main__":

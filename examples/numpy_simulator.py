@@ -46,7 +46,7 @@ def main(epochs=1000):
     run = tj.sample(target, epochs, chains=4, acceptance=tj.Penalty(16), keep_paths=True)
     found = run.summary()
     print(f"loss {found['loss']:.3f} +- {found['loss_stderr']:.3f}, {found['batch_size']:.0f} epidemics per decision")
-    logs = run.history[:, run.records["epoch"][0] > run.burn_in].reshape(-1, 2)
+    logs = run.draws.reshape(-1, 2)
     for name, mean, spread, true in zip(("infection", "recovery"), logs.mean(0), logs.std(0), TRUTH, strict=True):
         print(f"rate of {name}: {np.exp(mean):.2f} within a factor of {np.exp(spread):.2f} (true: {np.exp(true):.2f})")
     return logs

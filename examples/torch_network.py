@@ -32,7 +32,7 @@ def main(budget=400_000):
         torch.nn.Linear(16, 2),
     )
     problem = tj.from_torch(net, "cross-entropy", (x, y))
-    run = tj.train(problem, tau=8, budget=budget)
+    run = tj.train(problem, tau=8, chains=1, budget=budget)
     ensemble = tj.Ensemble.from_run(run)
     found = ensemble.evaluate(x_test, y_test)
     print(f"{len(ensemble.path)} networks: {found['mean_accuracy']:.1%} of new images right, NLL {found['nll']:.3f}")

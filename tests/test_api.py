@@ -18,6 +18,13 @@ def test_public_names_options_and_commands_are_those_of_the_list():
     assert not said, f"{said}\n{RENEW}"
 
 
+def test_dir_has_what_is_for_users_and_nothing_else():
+    shown = set(dir(tj))
+    assert shown >= {"sample", "thermo", "rl", "estimators", "plots", "sweep", "report", "external", "from_torch"}
+    assert not shown & {"Any", "TYPE_CHECKING", "api", "files", "import_module"}
+    assert all(hasattr(tj, name) for name in shown)
+
+
 def test_the_citation_is_of_this_version():
     citation = (FILE.parent.parent / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r"^version: (\S+)$", citation, re.M) == [tj.__version__]

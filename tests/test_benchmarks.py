@@ -81,3 +81,24 @@ def test_the_textbook_has_the_losses_of_the_model_and_the_batches_of_the_paper(s
     is_changed = np.asarray((thetas != before).cpu())
     assert is_changed.any()
     assert np.isfinite(np.asarray(thetas.cpu())).all()
+
+
+def test_laws_on_a_grid_are_those_of_linear_algebra_and_errors_of_s_are_what_they_are(script):
+    laws, grid = script("tolerance_laws"), script("tolerance")
+    known = laws.perceptron("gamma", 200, 2)
+    law, s = laws.Law(4, 0.2, None), 30.0
+    exact, found = known.moments(law, s), laws._on_a_grid(known.losses, 2)(law, s)
+    assert found.loss == pytest.approx(exact.loss, rel=1e-9)
+    assert found.slope == pytest.approx(exact.slope, rel=1e-5)
+    np.testing.assert_allclose(found.mean, exact.mean, rtol=1e-7)
+    np.testing.assert_allclose(found.spread, exact.spread, rtol=1e-7)
+
+    # Losses of an s that is larger by a hundredth, and means that are off by a tenth of a standard deviation.
+    shifted = known.moments(law, 1.01 * s).loss + np.array([-1e-6, 1e-6])
+    draws = exact.mean + 0.1 * exact.spread + 1e-4 * np.array([-1.0, 1.0])[:, None, None, None] * np.ones((2, 5, 4, 2))
+    row = grid.errors(exact, draws, np.broadcast_to(shifted[:, None, None], (2, 5, 4)))
+    assert row["s_error"] == pytest.approx(0.01, rel=0.02)
+    assert row["shift"] == pytest.approx(0.1, rel=1e-3)
+    assert grid.outside(row)
+    assert not grid.outside({**row, "shift": 0.005})
+    assert len(grid.CASES) == 40

@@ -4,6 +4,7 @@ import threading
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -197,6 +198,7 @@ REFUSED = {
     "the same losses for the same": (lambda theta, batch: squared(theta, batch) + 0.01 * RNG.random(len(batch.y)), {}),
     "others in its batch": (depends_on_batch, {}),
     "other models": (lambda thetas, batches: squared_of_many(thetas.mean(0) + 0 * thetas, batches), {"vectorised": 1}),
+    "got one of JAX": (lambda theta, batch: jnp.sum((batch.y - batch.x @ theta)[:, None] ** 2, -1), {}),
     "must be importable": (lambda theta, batch: squared(theta, batch), {"workers": 2, "pool": "processes"}),
     "one of 'threads', 'processes'": (squared, {"pool": "cores"}),
     "workers must be a whole number": (squared, {"workers": 0}),

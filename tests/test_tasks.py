@@ -1,5 +1,8 @@
 """Ten tasks of a physicist, each in at most five lines of what a user types."""
 
+import ast
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +19,18 @@ PROBLEM = MODEL.problem(X, Y)
 TARGET = tj.Target(PROBLEM, tau=3, sigma=0.1, s=20.0, prior=1.0)
 LADDER = tj.Target(PROBLEM, tau=3, sigma=0.1, s=[5.0, 10.0, 20.0], prior=1.0)
 HOW = {"records": 20, "acceptance": tj.Metropolis()}
+
+
+OWN_PARAMS = {"w": np.zeros((2, 2), np.float32), "b": np.zeros(2, np.float32)}
+
+
+def own_network(params, x):
+    return x @ params["w"] + params["b"]
+
+
+def own_loss(params, batch):
+    outputs = own_network(params, batch[0])
+    return jax.nn.logsumexp(outputs, axis=-1) - jnp.take_along_axis(outputs, batch[1][:, None], axis=-1)[:, 0]
 
 
 @pytest.fixture(scope="module")
@@ -65,15 +80,9 @@ def test_6_a_loss_of_ones_own():
 
 
 def test_7_a_network_of_ones_own():
-    params = {"w": np.zeros((2, 2), np.float32), "b": np.zeros(2, np.float32)}
-
-    def loss(params, batch):
-        logits = batch[0] @ params["w"] + params["b"]
-        return jax.nn.logsumexp(logits, axis=-1) - jnp.take_along_axis(logits, batch[1][:, None], axis=-1)[:, 0]
-
-    problem = tj.Problem.from_pytree(loss, (X, Y), params, prior=1.0, spread=0.3)
+    problem = tj.Problem.from_pytree(own_loss, (X, Y), OWN_PARAMS, prior=1.0, spread=0.3)
     run = tj.sample(tj.Target(problem, tau=2, sigma=0.1, s=20.0), epochs=200, chains=2, **HOW)
-    ensemble = tj.Ensemble.from_run(run, apply=lambda p, x: x @ p["w"] + p["b"], outputs=2)
+    ensemble = tj.Ensemble.from_run(run, apply=own_network, outputs=2)
     assert ensemble.predict(X).shape == (60,)
 
 
@@ -96,3 +105,13 @@ def test_10_plot(run, ladder, tmp_path):
     tj.report(run, tmp_path / "page.html", X, Y)
     plt.close("all")
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_each_task_takes_at_most_five_lines():
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    tasks = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name[5:6].isdigit()]
+    assert len(tasks) == 10
+    for task in tasks:
+        lines = [ast.unparse(line) for line in task.body]
+        typed = [line for line in lines if not line.startswith(("assert", "plt", "az = pytest"))]
+        assert len(typed) <= 5, task.name

@@ -1,8 +1,7 @@
 """Notebooks are run while the site is built, and become pages with what they printed and drew.
 
 Their sources are ``notebooks/*.py``, cells as jupytext writes them. What came out is kept in ``build/notebooks``, and
-taken
-from there as long as neither their code nor the package has changed. Every page offers its notebook to download.
+taken from there as long as neither their code nor the package has changed. Every page offers its notebook to download.
 """
 
 from __future__ import annotations

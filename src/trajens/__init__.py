@@ -29,26 +29,29 @@ _MODULES = ("ensemble", "estimators", "plots", "rl", "thermo")
 """Modules that stand there too, and are loaded when they are asked for."""
 
 
-def __getattr__(name: str) -> Any:
-    """Load everything at the first use of anything.
+if not TYPE_CHECKING:  # Type checkers refuse names that are not there.
 
-    Loading JAX takes a second, in which the command line must already answer Ctrl-C, and a program of its own may still
-    choose devices.
-    """
-    if name.startswith("__") and name != "__all__":
-        raise AttributeError(f"module 'trajens' has no attribute {name!r}")
-    # Modules come alone: they ask for each other while they load, in whatever order.
-    if find_spec(f"trajens.{name}") is not None:
-        return import_module(f"trajens.{name}")
-    if name in _ABOVE:
-        return getattr(import_module(_ABOVE[name]), name)
-    # Modules that this loads put their names here by themselves.
-    known = {**vars(import_module("trajens.api")), **globals()}
-    if name not in known:
-        # So it is also while they load each other: Python then looks for a module of this name.
-        raise AttributeError(f"module 'trajens' has no attribute {name!r}")
-    return globals().setdefault(name, known[name])
+    def __getattr__(name: str) -> Any:
+        """Load everything at the first use of anything.
+
+        Loading JAX takes a second, in which the command line must already answer Ctrl-C, and a program of its own may
+        still choose devices.
+        """
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module 'trajens' has no attribute {name!r}")
+        # Modules come alone: they ask for each other while they load, in whatever order.
+        if find_spec(f"trajens.{name}") is not None:
+            return import_module(f"trajens.{name}")
+        if name in _ABOVE:
+            return getattr(import_module(_ABOVE[name]), name)
+        # Modules that this loads put their names here by themselves.
+        known = {**vars(import_module("trajens.api")), **globals()}
+        if name not in known:
+            # So it is also while they load each other: Python then looks for a module of this name.
+            raise AttributeError(f"module 'trajens' has no attribute {name!r}")
+        return globals().setdefault(name, known[name])
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ABOVE, *_MODULES, *import_module("trajens.api").__all__})
+    # What is for users, and not what this file and others load.
+    return sorted({"__version__", *_ABOVE, *_MODULES, *import_module("trajens.api").__all__})

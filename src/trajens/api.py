@@ -7,7 +7,7 @@ from trajens.ensemble import Ensemble
 from trajens.errors import InputError, Stopped, StorageError
 from trajens.host import external
 from trajens.losses import PairLoss
-from trajens.moves import CentreOfMass, LayerMove, Mixture, Move, Segment, SingleSite
+from trajens.moves import BalancedMixture, CentreOfMass, LayerMove, Mixture, Move, Segment, SingleSite
 from trajens.moves.scan import Checkerboard, RandomScan, Scan
 from trajens.problem import Problem
 from trajens.pytorch import from_torch
@@ -27,6 +27,7 @@ from trajens.target import Target
 __all__ = [
     "AcceptanceTest",
     "Audit",
+    "BalancedMixture",
     "Barker",
     "CentreOfMass",
     "Checkerboard",

@@ -120,7 +120,7 @@ COLUMNS = (
         "How strongly low losses are preferred.",
         "s (per unit of mean loss)",
         look_for="Look for a constant after burn-in, where averages are made.",
-        compare="Losses of runs that end at different s are of different laws.",
+        compare="Losses of runs that end at different s are of different distributions.",
     ),
     Column(
         "loss",
@@ -133,7 +133,7 @@ COLUMNS = (
         is_draw=True,
         look_for="Look for a level that it keeps after burn-in, alike in all chains; bands are standard errors.",
         compare="Mean over chains. Compare where curves end, not how soon they fall.",
-        sweep="Mean after burn-in. Losses at different s, or of different data, are of different laws.",
+        sweep="Mean after burn-in. Losses at different s, or of different data, are of different distributions.",
     ),
     Column("loss_error", "error of measuring the loss", "Standard error of `loss`, 0 where it is of all data.", "loss"),
     Column(
@@ -157,7 +157,7 @@ COLUMNS = (
     ),
     Column(
         "acceptance",
-        "acceptance",
+        "acceptance rate",
         "Share of proposals accepted since the record before.",
         "accepted",
         Average.EPOCHS,
@@ -195,7 +195,7 @@ COLUMNS = (
     Column(
         "tilt_error",
         "error of s, audited",
-        "Small batches make the run sample s (1 + error).",
+        "Small batches make the run sample s (1 + error), from this record on: in burn-in s is changed just before.",
         "error of s",
         Average.AUDITS,
         When.AUDITS,
@@ -225,6 +225,11 @@ COLUMNS = (
         Average.EPOCHS,
         When.TUNED,
         spec=".3g",
+    ),
+    Column(
+        "renewals",
+        "renewals of the path",
+        "How often every parameter of every model was redrawn since the record before, about.",
     ),
     *(
         Column(name, f"projection {k}", f"The mean model of the path along fixed direction {k}.", is_draw=True)

@@ -83,9 +83,9 @@ def perceptron(x: Any, y: Any, tau: int, sigma: float, s: float, prior: float | 
     tau = integer("tau", tau, 1, "use 1 or more models")
     sigma = number("sigma", sigma, "try 0.1", above=0.0)
     if prior is None:
-        s = number("s", s, "the path law of a flat prior needs s > 0", above=0.0)
+        s = number("s", s, "a flat prior needs s > 0", above=0.0)
     else:
-        s = number("s", s, "s = 0 is the untilted law", at_least=0.0)
+        s = number("s", s, "s = 0 is the untilted distribution", at_least=0.0)
     size, dim = x.shape
     hessian = x.T @ x / size
     solution = np.linalg.lstsq(x, y, rcond=None)[0]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from trajens.errors import StorageError
+from trajens.errors import StorageError, require
 
 try:
     import fcntl
@@ -181,6 +181,15 @@ def storage_errors(file: Path) -> Iterator[None]:
         # Whoever has removed the folder has removed what was saved there.
         rest = ", what was saved before is intact" if file.parent.is_dir() else ""
         raise StorageError(f"'{file}' must be written, got {error.strerror or error}; {advice}{rest}.") from error
+
+
+def path_of(given: Any) -> Path:
+    """The path that a user gave, or an `InputError`."""
+    require(
+        isinstance(given, (str, Path)),
+        f"path must be the directory of a run, got {given!r}; give a name such as runs/a.",
+    )
+    return Path(given)
 
 
 def in_shell(path: str | Path) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -154,7 +154,16 @@ class OfOutputs(ABC):
 
 @dataclass(frozen=True)
 class CrossEntropy(OfOutputs):
-    """-ln softmax(outputs)[label] of every example; equal models give equal losses, which share a compilation."""
+    """-ln softmax(outputs)[label] of every example; equal models give equal losses, which share a compilation.
+
+    Parameters
+    ----------
+    model : Network
+    precision : "single" or "half", optional
+        Of a native kernel that has both (CUDA); `tj.train` chooses half, all else single.
+    """
+
+    precision: str | None = field(default=None, repr=False)
 
     def of_outputs(self, outputs: jax.Array, y: jax.Array) -> jax.Array:
         # log_softmax subtracts the maximum: stable at any size of the weights.
@@ -166,7 +175,7 @@ class CrossEntropy(OfOutputs):
         kernel, by_model = self.model.kernel, super().of_pairs
         if kernel is None or not kernel.is_for(data):
             return by_model(data, theta_pairs, indices, is_active)
-        return kernel(by_model, data, theta_pairs, indices, is_active)
+        return replace(kernel, precision=self.precision)(by_model, data, theta_pairs, indices, is_active)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class Problem:
         Standard deviations around `initial` (or 0) of the first model of every chain; default none around a given one.
     prior : float, optional
         Standard deviation of the Gaussian law of first models that suits the parameters, which `Target` takes unless
-        it is told another; default none, a flat law.
+        it is told another; default none, a flat prior.
     layers : mapping of str to int, optional
         Names of the layers and their numbers of parameters, in the order of the parameters, for moves of a layer
         (`LayerMove`); default not known. `Problem.layers` has the slice of each.
@@ -133,6 +133,8 @@ class Problem:
     network: Any = None
     """What an ensemble predicts with, of a module of PyTorch; others have it in their loss, or none."""
     likelihood: str | None = None
+    apart: np.ndarray | None = None
+    """Spread (dim,) of all chains but the first around `initial`, where no `spread` was given; none where not known."""
     layers: dict[str, slice]
     """Parameters of every layer, by name; empty where they are not known."""
 
@@ -172,7 +174,7 @@ class Problem:
             self.spread is None or bool((self.spread >= 0).all()),
             "spread must be standard deviations >= 0, got negative ones; use 0 for no spread.",
         )
-        self.prior = None if prior is None else number("prior", prior, "use None for a flat law", above=0.0)
+        self.prior = None if prior is None else number("prior", prior, "use None for a flat prior", above=0.0)
 
     @property
     def size(self) -> int:
@@ -185,6 +187,13 @@ class Problem:
         rest, held_out = (self._on(where) for where in (~chosen, chosen))
         rest.held_out = held_out
         return rest
+
+    def with_loss(self, loss: Loss) -> Problem:
+        """The same problem with the same losses computed in another way."""
+        found = copy(self)
+        found.loss = loss
+        found.held_out = None if self.held_out is None else self.held_out.with_loss(loss)
+        return found
 
     def _on(self, is_chosen: np.ndarray) -> Problem:
         """The same problem on some of its examples."""
@@ -230,10 +239,11 @@ class Problem:
         data : pytree of arrays (N, ...)
         params : pytree
         prior, likelihood
-            As for `Problem`; without a prior the law of the first model is flat.
+            As for `Problem`; without a prior the prior is flat.
         spread : float or pytree like `params`, optional
-            Standard deviation of the models that chains start from around `params`, so that they start apart; default
-            none. For starts of one's own, give `sample` or `train` an array of ``[problem.ravel(p) for p in several]``
+            Standard deviation of the models that chains start from around `params`; default for the first chain none,
+            and for every other one the root mean square of each array, so that they start apart. For starts of one's
+            own, give `sample` or `train` an array of ``[problem.ravel(p) for p in several]``
             as paths (chains, tau, dim).
         """
         flat, unravel = flattened("params", params)
@@ -243,6 +253,7 @@ class Problem:
         of_row = lambda theta, batch: loss(unravel(theta), batch)  # noqa: E731
         problem = cls(of_row, data, flat.size, flat, around, prior, likelihood=likelihood)
         problem._unravel = unravel
+        problem.apart = sizes_of(params)
         return problem
 
     def ravel(self, params: Any) -> np.ndarray:
@@ -255,6 +266,14 @@ class Problem:
 
     def __repr__(self) -> str:
         return f"Problem({getattr(self.loss, '__name__', self.loss)}, N={self.size}, dim={self.dim})"
+
+
+def sizes_of(params: Any) -> np.ndarray:
+    """The root mean square of the array that each parameter (dim,) is in; of all, where these are 0."""
+    leaves = [np.asarray(leaf, np.float32).ravel() for leaf in jax.tree.leaves(params)]
+    of_all = np.sqrt(np.mean(np.square(np.concatenate(leaves))))
+    each = [np.full(leaf.size, np.sqrt(np.mean(np.square(leaf))) or of_all, np.float32) for leaf in leaves if leaf.size]
+    return np.concatenate(each)
 
 
 def held_out_examples(size: int, share: float, seed: int = 0) -> np.ndarray:

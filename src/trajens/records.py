@@ -82,17 +82,31 @@ def chains_by_s(s: np.ndarray, digits: int | None = None) -> list[tuple[float, n
     return [(float(value), np.flatnonzero(values == value)) for value in np.unique(values)]
 
 
+_ONE_ERROR = 0.8413447460685429
+"""Confidence of being below one standard error of a normal law."""
+
+
+def of_few(count: int) -> float:
+    """How much larger a standard error that was found from `count` independent values is by Student's law.
+
+    With it a mean of normal values is within one error of its expectation in 68 % of cases, however few they are.
+    """
+    from scipy.special import stdtrit
+
+    return float(stdtrit(count - 1, _ONE_ERROR))
+
+
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
-    """Mean and standard error of independent values; the error of a single one is NaN."""
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    """Mean and standard error, by Student's law, of independent values; the error of a single one is NaN."""
+    error = values.std(ddof=1) / np.sqrt(len(values)) * of_few(len(values)) if len(values) > 1 else np.nan
     return float(values.mean()), float(error)
 
 
 def summarise(records: Records, burn_in: int) -> dict[str, Any]:
     """Averages of all columns over the records that lie after `burn_in`, each as its `Column.average` says.
 
-    ``reasons`` are the columns that count decisions. Names that end in ``_stderr`` are standard errors over chains, NaN
-    for a single one; that of ``tilt_error`` is over audits.
+    ``reasons`` are the columns that count decisions. Names that end in ``_stderr`` are standard errors over chains, by
+    Student's law, NaN for a single one; that of ``tilt_error`` is over audits.
     """
     is_after = after_burn_in(records, burn_in)
     epochs = (records["epoch"] - starts(records))[:, is_after]

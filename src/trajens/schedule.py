@@ -108,7 +108,7 @@ def split(s: Any) -> tuple[np.ndarray, Schedule | None]:
     require(values.dtype.kind in "iuf", message)
     require(
         values.ndim <= 1 and values.size > 0,
-        f"s must be a number or one number per chain, got shape {values.shape}; flatten it.",
+        f"s must be a number or one number per chain, got shape {values.shape}; give a number or a flat list.",
     )
     for value in np.atleast_1d(values):
         _tilt("s", float(value))

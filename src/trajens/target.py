@@ -1,4 +1,4 @@
-"""The tilted path density, and the untilted law of one model given its neighbours.
+"""The tilted path density, and the untilted distribution of one model given its neighbours.
 
     pi(Theta) ~ p(theta_1) prod_t exp(-|theta_{t+1} - theta_t|^2 / (2 sigma^2)) exp(-s sum_t L(theta_t))
 

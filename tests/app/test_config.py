@@ -1,6 +1,7 @@
 """Options come from defaults, a file and flags, in this order, and a run directory says what they were."""
 
 import json
+import tomllib
 from dataclasses import fields, replace
 from inspect import signature
 from pathlib import Path
@@ -17,7 +18,7 @@ from trajens.app.resolve import resolve
 from trajens.errors import InputError
 from trajens.moves.base import usual_fraction
 from trajens.randomness import key_of
-from trajens.run.train import TAU, training_setup
+from trajens.run.train import TAU, training_setup, usual_move
 from trajens.sampling.settings import SettingsDict, default_burn_in
 from trajens.storage.directory import read_toml
 
@@ -279,6 +280,20 @@ def test_training_is_the_same_in_python_and_on_the_command_line():
     assert str(mine) == str(target)
     chunk = settings.acceptance.chunk_size(60_000)
     assert own == replace(settings, acceptance=replace(settings.acceptance, chunk=chunk))
+
+
+def test_one_layer_is_moved_at_a_time_unless_something_is_said_of_moves():
+    experiment = Experiment(resolve({"problem": "mnist"}))
+    assert experiment.move == usual_move(experiment.problem) == training_setup(experiment.problem).settings.move
+    assert isinstance(experiment.move, tj.BalancedMixture)
+    # What a run writes down means the same.
+    assert Experiment(resolve(tomllib.loads(experiment._written))).move == experiment.move
+    for said in ({"by_layer": False}, {"fraction": 0.1}, {"tune": False}, {"epochs": 100}):
+        assert isinstance(Experiment(resolve({"problem": "mnist", **said})).move, tj.SingleSite)
+    asked = Experiment(resolve({"problem": "mnist", "epochs": 100, "fraction": 0.1, "by_layer": True})).move
+    assert [move for _, move in asked.moves] == [
+        tj.LayerMove(n, tj.SingleSite(0.1)) for n in ("conv1", "conv2", "dense1")
+    ]
 
 
 @pytest.mark.parametrize(

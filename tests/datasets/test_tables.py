@@ -37,7 +37,7 @@ def refused(words, function, *arguments, **options):
 # Text files
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_quotes_and_delimiters_are_understood(tmp_path, delimiter):
     lines = [
         ["a", '"b, or; c"', "label"],
@@ -111,6 +111,7 @@ BAD = {
     "no rows": ("a,label\n", "must hold rows"),
     "nothing": ("", "names of its columns"),
     "no label": ("a,b b,c\n1,u,2.5\n3,v,4\n5,u,6\n", "one label column, got columns 'a', 'b b', 'c'; .*--label c"),
+    "one column": ("a b label\n1 2 0\n", "others, got one, 'a b label'; separate columns with commas, semicolons"),
     "two labels": ("y,label\n1,2\n", "one label column"),
     "only a label": ("label\n1\n0\n", "columns besides the label"),
     "open quote": ('a,label\n"1,0\n2,1\n', "must be a table.*line 2"),
@@ -265,7 +266,7 @@ def test_columns_are_dropped(tmp_path):
     for drop in (["b,c", "d", "e"], ["b,c", "d, e"], ["b,c", "d,e"]):
         assert [feature.name for feature in learn(file, drop=drop)[0].features] == ["a"]
     refused("drop must name columns.*got 'f'", learn, file, drop=["d,f"])
-    refused("without 'label'", learn, file, label="label", drop=["label"])
+    refused("without 'label'; .* --label e", learn, file, label="label", drop=["label"])
     config = resolve({"problem": str(file), "drop": ["b,c", "d"]})
     (tmp_path / "config.toml").write_text(config.to_toml())
     assert read_toml(tmp_path / "config.toml")["drop"] == ["b,c", "d"]
@@ -299,6 +300,25 @@ def test_numbers_and_texts_in_one_column_are_categories_with_a_note(tmp_path):
         reading, _ = learn(written(tmp_path, "a,label\n" + rows))
     assert reading.features[0].levels == ("170", "171a", "172")
     np.testing.assert_array_equal(reading.inputs(written(tmp_path, "a\n172\n170\n", "b.csv")), [[0, 0, 1], [1, 0, 0]])
+
+
+@pytest.mark.parametrize("word", ["-", "None", ".", "n.a."])
+def test_a_word_among_numbers_that_says_there_is_none_is_a_missing_value(tmp_path, word):
+    numbers = [i / 7 for i in range(30)]
+    cells = [word if i % 5 == 0 else f"{number}" for i, number in enumerate(numbers)]
+    file = written(tmp_path, "a,b,label\n" + "".join(f"{a},{i},{i % 2}\n" for i, a in enumerate(cells)))
+    with pytest.warns(UserWarning, match=f"'a' has '{re.escape(word)}' among its numbers: it is taken for a missing"):
+        reading, data = learn(file, standardise=False)
+    assert [feature.levels for feature in reading.features] == [None, None]
+    known = [number for i, number in enumerate(numbers) if i % 5]
+    np.testing.assert_allclose(data.x[:6, 0], [np.mean(known), *numbers[1:5], np.mean(known)], rtol=1e-6)
+    new = written(tmp_path, f"a,b\n{word},1\n,1\n3,1\n", "new.csv")
+    with pytest.warns(UserWarning, match=r"a \(2 of 3: "):
+        np.testing.assert_allclose(reading.inputs(new)[:, 0], [np.mean(known), np.mean(known), 3], rtol=1e-6)
+    refused("column 'a'.*got none in line 2", learn, file, missing="refuse")
+    few = written(tmp_path, "a,label\n" + f"{word},0\n1,1\n2,0\n" * 4, "few.csv")
+    with pytest.warns(UserWarning, match="numbers and texts"):
+        assert learn(few)[0].features[0].levels == tuple(sorted(["1", "2", word]))
 
 
 def test_an_error_about_the_label_names_a_likely_one_and_the_command(tmp_path):

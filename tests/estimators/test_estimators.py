@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -129,6 +130,28 @@ def test_columns_that_do_not_vary_have_no_part(classifier):
     others = X.assign(constant=-5.0)
     assert (classifier.inputs(X)[:, 2] == 0).all()
     np.testing.assert_array_equal(classifier.predict_proba(X), classifier.predict_proba(others))
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+def test_inputs_in_any_unit_are_scaled(unit):
+    x = np.random.default_rng(0).standard_normal((60, 2))
+    y = (x[:, 0] > 0).astype(int)
+    usual, scaled = (
+        TrajectoryEnsembleClassifier(**SMALL).fit(one * x, y).predict_proba(one * x) for one in (1.0, unit)
+    )
+    np.testing.assert_allclose(scaled, usual, atol=1e-3)
+
+
+@pytest.mark.parametrize("given", ["sparse", "weights"])
+def test_sparse_inputs_and_weights_are_refused(given):
+    x, y = np.eye(20), np.arange(20) % 2
+    estimator = TrajectoryEnsembleClassifier(**SMALL)
+    if given == "sparse":
+        with pytest.raises(TypeError, match="toarray"):
+            estimator.fit(scipy.sparse.csr_array(x), y)
+    else:
+        with pytest.raises(TypeError, match="sample_weight"):
+            estimator.fit(x, y, sample_weight=np.ones(20))
 
 
 def test_a_vote_is_the_class_of_most_models_and_leaves_probabilities_as_they_are(classifier):

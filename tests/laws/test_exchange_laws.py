@@ -37,6 +37,35 @@ def test_every_level_samples_its_exact_law(own):
     assert np.isnan(rates[2])
 
 
+def in_the_law(levels, ladders):
+    """Paths drawn from the laws of the levels."""
+    rng = np.random.default_rng(3)
+
+    def drawn(s):
+        exact = tj.exact.perceptron(DATA.x, DATA.y, TAU, SIGMA, s)
+        root = np.linalg.cholesky(exact.covariance.reshape(exact.mean.size, -1))
+        noise = rng.standard_normal((ladders, exact.mean.size)) @ root.T
+        return exact.mean + noise.reshape(ladders, *exact.mean.shape)
+
+    return np.stack([drawn(s) for s in levels], 1).reshape(-1, TAU, 2).astype(np.float32)
+
+
+@pytest.mark.slow
+def test_levels_that_moved_in_burn_in_sample_their_exact_laws():
+    ladders, levels = 192, (5.0, 10.0, 40.0, 150.0)
+    # A start far away is not forgotten at small s in so short a run, whether levels move or not.
+    start = in_the_law(levels, ladders)
+    exchange = tj.Exchange(every=4)
+    run = exchanging(ladders, 1500, tj.Metropolis(), levels, seed=4, exchange=exchange, keep_paths=True, initial=start)
+    after, moved = run.records["epoch"][0] > run.burn_in, run.s[: len(levels)]
+    np.testing.assert_array_equal(moved[[0, -1]], [5.0, 150.0])
+    assert (np.abs(np.log(moved[1:-1] / levels[1:-1])) > 0.2).all()
+    for level, s in enumerate(moved):
+        exact = tj.exact.perceptron(DATA.x, DATA.y, TAU, SIGMA, float(s))
+        chains = slice(level, None, len(levels))
+        assert_path_law(run.history[chains][:, after], run.records["loss"][chains][:, after], exact, f"at s = {s:g}")
+
+
 @pytest.mark.parametrize(
     "scores",
     [pytest.param(None, marks=pytest.mark.slow), pytest.param("losses", marks=pytest.mark.long)],

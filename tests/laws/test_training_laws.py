@@ -56,14 +56,22 @@ MOVES = {
     "single site": tj.SingleSite(),
     "segment": tj.Segment(2),
     "mixture": tj.Mixture([(1.0, tj.SingleSite()), (1.0, tj.Segment(3)), (1.0, tj.CentreOfMass(0.1))]),
+    "layers": tj.BalancedMixture([(1.0, tj.LayerMove("first")), (2.0, tj.LayerMove("rest"))]),
 }
-FEW = regression(3, 16)
+SOON = ("mixture", "layers")
+FEW, COLD = regression(3, 16), 120.0
+
+
+def layered(data):
+    """Its problem, with two layers of one and of all other parameters."""
+    known, dim = data.problem(), data.x.shape[1]
+    return tj.Problem(known.loss, known.data, dim, layers={"first": 1, "rest": dim - 1})
 
 
 def tuned(data, tau, sigma, s, prior=None, move=None, epochs=6000, chains=288):
     """A run whose moves tune their sizes in the first half, and the records after that."""
     run = tj.sample(
-        tj.Target(data.problem(), tau, sigma, s, prior),
+        tj.Target(layered(data), tau, sigma, s, prior),
         epochs,
         chains=chains,
         burn_in=epochs // 2,
@@ -81,11 +89,12 @@ def tuned(data, tau, sigma, s, prior=None, move=None, epochs=6000, chains=288):
 
 
 @pytest.mark.parametrize(
-    "move", [pytest.param(move, marks=pytest.mark.slow if move == "mixture" else pytest.mark.long) for move in MOVES]
+    "move", [pytest.param(move, marks=pytest.mark.slow if move in SOON else pytest.mark.long) for move in MOVES]
 )
 def test_moves_that_tuned_their_sizes_sample_the_exact_law(move):
-    history, losses, _ = tuned(FEW, 4, 0.5, 40.0, move=MOVES[move])
-    assert_path_law(history, losses, tj.exact.perceptron(FEW.x, FEW.y, 4, 0.5, 40.0), move)
+    s = COLD if move == "layers" else 40.0
+    history, losses, _ = tuned(FEW, 4, 0.5, s, move=MOVES[move])
+    assert_path_law(history, losses, tj.exact.perceptron(FEW.x, FEW.y, 4, 0.5, s), move)
 
 
 @pytest.mark.slow
@@ -112,3 +121,17 @@ def test_training_to_a_given_s_samples_the_exact_law_there():
     run = run.extend(1500, records=30)
     assert (run.s == s).all()
     assert_loss(run.summary(), tj.exact.perceptron(data.x, data.y, 4, sigma, s))
+
+
+@pytest.mark.slow
+def test_training_that_moves_one_layer_at_a_time_samples_the_exact_law():
+    settings = {"move": MOVES["layers"], "chains": 288, "keep_paths": True, "progress": False, "records": 20}
+    run = tj.train(layered(FEW), tau=4, sigma=0.5, s=COLD, budget=4e4 * 288, **settings)
+    before = run.epochs
+    run = run.extend(4000, records=100)
+    sizes = np.exp(run.run_state.state.sizes.log_size)
+    # Weights differ from chain to chain, and are frozen with the sizes.
+    assert sizes.std(0).min() > 0
+    is_after = run.records["epoch"][0] > before + 1000
+    exact = tj.exact.perceptron(FEW.x, FEW.y, 4, 0.5, COLD)
+    assert_path_law(run.history[:, is_after], run.records["loss"][:, is_after], exact, "layers")

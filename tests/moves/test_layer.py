@@ -7,8 +7,10 @@ import pytest
 
 import trajens as tj
 from trajens.moves import MoveContext, Site
+from trajens.moves.scan import Checkerboard, site_of_lane
 from trajens.randomness import fold_in, key_of
 from trajens.run import loop
+from trajens.run.train import training_setup
 from trajens.sampling.tuning import initial_sizes, share_renewed
 from trajens.target import PathLaw
 
@@ -60,6 +62,31 @@ def test_a_tuned_size_is_the_share_of_a_layer_and_not_of_a_model():
     both = tj.Mixture([(1.0, first), (1.0, last)])
     expected = 0.5 * (0.04 * 40 + 0.04**2 * 11) / 51
     assert share_renewed(initial_sizes(2, 2, 51, 0.04), both, 51) == pytest.approx(expected)
+
+
+def test_a_balanced_mixture_makes_what_changes_less_more_often():
+    layers = [(3.0, tj.LayerMove(0)), (1.0, tj.LayerMove(1)), (2.0, tj.SingleSite(0.5))]
+    balanced = tj.BalancedMixture(layers).resolved(CONTEXT)
+    # A move whose size is fixed has none that is tuned.
+    size = jnp.array([0.25, 0.04, 0.01])
+    expected = np.array([6.0, 5.0, 2.0]) / 13
+    keys, phase = fold_in(key_of(2), jnp.arange(4096)), jnp.int32(0)
+    found = jax.vmap(lambda key: site_of_lane(Checkerboard(), balanced, key, phase, jnp.int32(0), 4, size)[0].kind)
+    share = np.bincount(found(keys), minlength=3) / 4096
+    assert share == pytest.approx(expected, abs=6 * 0.5 / 64)
+    sizes = initial_sizes(2, 3, 51)._replace(log_size=np.log(np.array([size, np.ones(3)])))
+    of_kinds = np.array([[0.25 * 40, 0.04**2 * 11, 25.5], [40, 11, 25.5]]) / 51
+    each = of_kinds[0] @ expected, of_kinds[1] @ [3 / 6, 1 / 6, 2 / 6]
+    assert share_renewed(sizes, balanced, 51) == pytest.approx(np.mean(each), rel=1e-5)
+
+
+def test_training_moves_layers_one_at_a_time_where_there_are_many_examples():
+    many = MODEL.problem(np.tile(X, (5, 1)), np.sin(np.tile(X[:, 0], 5)).astype(np.float32), "squared")
+    move = tj.BalancedMixture([(1.0, tj.LayerMove("dense1")), (1.0, tj.LayerMove("dense2"))])
+    assert training_setup(many).settings.move == move
+    assert training_setup(many, settings={"move": tj.SingleSite()}).settings.move == tj.SingleSite()
+    assert training_setup(PROBLEM).settings.move == tj.SingleSite()
+    assert training_setup(tj.models.mlp([3, 1]).problem(*many.data, "squared")).settings.move == tj.SingleSite()
 
 
 def test_training_paces_s_by_the_part_of_the_model_that_layers_renew(monkeypatch):

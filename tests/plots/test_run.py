@@ -37,6 +37,8 @@ def test_a_run_is_drawn_against_epochs_and_pairs(run):
     np.testing.assert_allclose(given[3].get_lines()[0].get_xdata(), run.records["data_used"][:2].mean(0))
     with pytest.raises(tj.InputError, match="axes must be 4"):
         run.plot(given[:3])
+    with pytest.raises(tj.InputError, match="axes must be 4"):
+        run.plot([1, 2, 3, 4])
     with pytest.raises(tj.InputError, match="against"):
         run.plot(against="time")
 
@@ -67,6 +69,10 @@ def test_an_exact_curve_that_is_not_known_is_refused():
     run = tj.sample(tj.Target(problem, 2, 0.1, 5.0), 40, chains=2, records=4, acceptance=tj.Metropolis())
     with pytest.raises(tj.InputError, match="exact must be a function of s"):
         run.plot_by_s(exact=True)
+    with pytest.raises(tj.InputError, match="exact must be a function of s, True or False, got list"):
+        run.plot_by_s(exact=[0.1, 0.2])
+    with pytest.raises(tj.InputError, match="exact must give one number for every s"):
+        run.plot_by_s(exact=lambda s: np.ones(3))
     assert run.plot_by_s().get_xlabel() == "$s$"
 
 
@@ -80,6 +86,8 @@ def test_reliability_is_drawn_of_classifiers():
     expected = reliability(said.confidence, said.is_right(y))
     drawn = next(line for line in axes.get_lines() if len(line.get_xdata()) == len(expected.confidence))
     np.testing.assert_allclose(drawn.get_ydata(), expected.accuracy)
+    with pytest.raises(tj.InputError, match="one label per input"):
+        ensemble.plot_reliability(x, y[:3])
     regressor = tj.Ensemble(tj.models.mlp((2, 3, 1), "tanh"), np.ones((2, 13)))
     with pytest.raises(tj.InputError, match="classifiers"):
         regressor.plot_reliability(x, y)

@@ -7,7 +7,7 @@ import pytest
 
 import trajens as tj
 from tests.command import call
-from trajens.run.advice import ATTENTION, OK, RunFacts, advice, among_examples, findings
+from trajens.run.advice import ATTENTION, OK, UNKNOWN, RunFacts, advice, among_examples, findings
 from trajens.run.control import likelihood_s
 
 RECORDS, BURN_IN = 20, 80
@@ -62,6 +62,62 @@ def test_nothing_is_said_of_examples_that_are_not_there():
     found = facts(CONSTANT, CONSTANT)
     del found.records["loss_held_out"]
     assert "Held out" not in [finding.name for finding in findings(found)]
+
+
+def lag(found):
+    return [(finding.mark, finding.sentence) for finding in findings(found) if finding.name == "Lag"]
+
+
+def test_paths_that_were_renewed_few_times_since_s_stands_still_may_lag_behind_it():
+    assert not lag(facts(CONSTANT, CONSTANT))
+    found = facts(CONSTANT, CONSTANT)
+    found.records["renewals"] = np.full((1, RECORDS), 2.0)
+    [(mark, sentence)] = lag(found)
+    assert mark == OK
+    assert f"{2 * RECORDS} times" in sentence
+    # It stands still from the twelfth record on, after which there are nine with that.
+    found.records["s"][0, :11] = 5.0
+    found.records["s"][0, 11] = 9.9
+    [(mark, sentence)] = lag(found)
+    assert mark == ATTENTION
+    assert "18 times" in sentence
+    assert "try a smaller --s" in " ".join(finding.following for finding in findings(found))
+
+
+def test_renewals_are_what_was_accepted_times_what_a_move_renews():
+    """A quarter of the moves of one parameter of three, the others of all of a model; paths of four models."""
+    problem = tj.Problem(lambda theta, batch: (batch @ theta) ** 2, np.ones((20, 3), np.float32), dim=3, prior=1.0)
+    move = tj.Mixture([(1.0, tj.SingleSite(1 / 3)), (3.0, tj.SingleSite())])
+    run = tj.sample(tj.Target(problem, 4, 0.1, 1.0), 400, chains=2, records=4, burn_in=0, move=move)
+    accepted = run.records["acceptance"] * 100
+    np.testing.assert_allclose(run.records["renewals"], accepted * (1 / 3 + 3) / 4 / 4, rtol=1e-6)
+
+
+def double_well(params, batch):
+    """Two wells at -1 and 1 that no chain leaves at s = 60."""
+    return (params["w"][0] ** 2 - 1) ** 2 + 0.0 * batch
+
+
+def test_chains_that_began_together_agree_in_one_well_and_the_verdict_says_so(tmp_path):
+    def sampled(name, **how):
+        params = {"w": np.ones(1, np.float32)}
+        problem = tj.Problem.from_pytree(double_well, np.zeros(4, np.float32), params, **how)
+        target = tj.Target(problem, 2, 0.3, 60.0, prior=1.0)
+        settings = {"chains": 32, "records": 40, "acceptance": tj.Metropolis(), "out": tmp_path / name}
+        return tj.sample(target, 800, **settings)
+
+    together, apart = sampled("together", spread=0.0), sampled("apart")
+    assert (together.paths > 0).all()
+    of_models = apart.paths[:, :, 0].mean(1)
+    # Chains start at N(1, 1), a sixth of them on the left, which is as deep.
+    assert (of_models < 0).any()
+    assert (of_models > 0).sum() > 16
+    for run in (together, tj.StoredRun(tmp_path / "together")):
+        found = {finding.name: finding for finding in findings(RunFacts.of(run))}
+        assert found["Start"].mark == UNKNOWN
+    found = {finding.name: finding for finding in findings(RunFacts.of(apart))}
+    assert "Start" not in found
+    assert found["Convergence"].mark == ATTENTION
 
 
 @pytest.fixture(scope="module")

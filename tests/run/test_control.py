@@ -17,7 +17,9 @@ from trajens.run.control import (
     RENEWALS,
     REWEIGHTING,
     RISING,
+    RISING_SOON,
     SETTLING,
+    STANDING,
     Budget,
     FixedEpochs,
     RecordInfo,
@@ -64,7 +66,7 @@ def costs(rng, spread):
 def test_s_rises_to_the_one_asked_for_by_equal_factors_for_equal_data(tilt, seed, spread, begun):
     controller = Budget(PAIRS, RECORDS, TAU, is_to_s=True)
     per_epoch = costs(np.random.default_rng(seed), spread)
-    told = run_by(controller, Control(MAX_EPOCHS, tilt), per_epoch, begun=begun)
+    told = run_by(controller, Control(MAX_EPOCHS, tilt), per_epoch, renewals=lambda used: 1e3, begun=begun)
     early = [(now, turn) for now, turn in told if turn.control.burn_in == MAX_EPOCHS]
     for now, turn in early:
         # Whatever the records in between, ln s is a straight line in the data.
@@ -141,6 +143,27 @@ def test_burn_in_is_its_share_of_the_data_and_the_run_ends_with_its_budget(seed,
     assert told[-1][0].pairs_used > PAIRS - piece / 2
     assert told[-2][0].pairs_used <= PAIRS - piece / 2 or told[-2][0].recorded < 4
     assert sum(now.epoch > last for now, _ in told) >= 4
+
+
+def test_an_s_that_takes_much_data_is_reached_soon_and_burn_in_lasts_as_long_again():
+    controller, tilt, end = Budget(PAIRS, RECORDS, TAU, is_to_s=True), 0.05, BURN_IN * PAIRS
+    rest = (1 - RISING) * end
+    # Renewals with 100 pairs, at the s that is asked for where decisions read four times as many examples.
+    enough = STANDING * 4 * 100 / rest
+    for renewals, part in ((0.9 * enough, RISING_SOON), (1.1 * enough, RISING)):
+        now = passed(0.1 * end, 100, renewals=renewals, growth=lambda: 4.0)
+        told = controller.update(now, Control(MAX_EPOCHS, tilt)).control.tilt
+        slope = math.log(told / tilt) / -math.log(tilt)
+        assert slope == pytest.approx(100 / (part * end - (0.1 * end - 100)), rel=1e-6)
+    # A thousandth of a renewal at every record is never enough: s is there after a part of burn-in, and stays.
+    told = run_by(controller, Control(MAX_EPOCHS, tilt), renewals=lambda used: 1e-3)
+    there = next(now.pairs_used for now, turn in told if turn.is_settled)
+    over = next(now.pairs_used for now, turn in told if turn.control.burn_in < MAX_EPOCHS)
+    assert there == pytest.approx(RISING_SOON * end, rel=0.05)
+    assert there < PAIRS / 3
+    plenty = run_by(controller, Control(MAX_EPOCHS, tilt), renewals=lambda used: 1e3)
+    assert next(now.pairs_used for now, turn in plenty if turn.is_settled) == pytest.approx(RISING * end, rel=0.05)
+    assert over == pytest.approx(end, rel=0.05)
 
 
 def test_burn_in_ends_where_the_loss_is_reached_and_s_stays_there():
@@ -242,6 +265,15 @@ def test_the_variance_of_labels_is_twice_the_loss_of_examples_that_are_held_out(
 @pytest.mark.parametrize("asked", [{"is_to_s": True}, {"loss": 0.1}])
 def test_an_s_or_a_loss_that_was_asked_for_is_not_stopped_at_likelihoods(asked):
     assert Budget(PAIRS, RECORDS, TAU, likely_size=200, **asked).largest_s(0.1) == math.inf
+
+
+def test_burn_in_lasts_as_long_again_as_an_s_took_that_is_reached_soon():
+    controller, total = Budget(PAIRS, RECORDS, TAU, is_to_s=True), PAIRS
+    settled = RISING_SOON * BURN_IN * total
+    for used, is_over in ((1.9 * settled, False), (2.1 * settled, True)):
+        turn = controller.update(passed(used, 1e4, settled_pairs=settled), Control(MAX_EPOCHS, 1.0))
+        assert (turn.control.burn_in < MAX_EPOCHS) is is_over
+        assert turn.control.tilt == 1.0
 
 
 def test_burn_in_lasts_as_long_again_as_s_took_to_be_as_large_as_it_may():

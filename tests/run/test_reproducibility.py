@@ -186,7 +186,7 @@ def test_pytree_model_samples_the_same_paths_as_the_flat_one():
         residual = batch.y - batch.x[:, 0] * params["slope"]
         return 0.5 * (residual - batch.x[:, 1] * params["zero"]) ** 2
 
-    tree = tj.Problem.from_pytree(loss, DATA, start)
+    tree = tj.Problem.from_pytree(loss, DATA, start, spread=0.0)
     flat = tj.Problem(tj.datasets.perceptron_loss, DATA, 2, initial=[0.2, -0.5])
     runs = [sample(target=tj.Target(p, tau=5, sigma=0.1, s=20.0), **SETTINGS["paper"]) for p in (tree, flat)]
     np.testing.assert_array_equal(runs[0].paths, runs[1].paths)

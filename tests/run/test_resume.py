@@ -84,6 +84,16 @@ def test_a_function_of_the_progress_stops_a_run():
     assert not takes_progress(lambda now=None: True)
 
 
+def test_what_cannot_watch_a_run_is_refused():
+    with pytest.raises(tj.InputError, match="progress must be True, False or a function"):
+        sample(None, progress=3)
+    for stop in (3, lambda now, then: True):
+        with pytest.raises(tj.InputError, match="stop must be a function of nothing or of a Progress"):
+            sample(None, stop=stop)
+    with pytest.raises(tj.InputError, match="path must be the directory of a run, got 3"):
+        tj.resume(3)
+
+
 def test_old_names_work_with_a_warning():
     short = {**SETTINGS, "burn_in": 4, "records": 2}
     with pytest.warns(FutureWarning, match="example_weights"):

@@ -27,7 +27,14 @@ def state(epoch=70, burn_in=40, recorded=3):
     drawn = jax.tree.map(
         lambda leaf: np.random.default_rng(0).integers(0, 9, leaf.shape).astype(leaf.dtype), like.state
     )
-    more = {"last_audit": 50, "start_pairs": 7.0, "reference_loss": 0.25, "seconds": 1.5, "replicas": like.replicas}
+    more = {
+        "is_start_common": True,
+        "last_audit": 50,
+        "start_pairs": 7.0,
+        "reference_loss": 0.25,
+        "seconds": 1.5,
+        "replicas": like.replicas,
+    }
     curve = {"data_used": np.array([[3]]), "loss": np.array([[0.5]])}
     whole = replace(
         like, state=drawn, control=control, spent=spent, epoch=epoch, recorded=recorded, start=curve, **more
@@ -45,6 +52,12 @@ def test_a_state_is_what_its_arrays_are_unpacked_to():
     arrays = pack(run)
     assert int(arrays["format"]) == FORMAT
     assert_equal(unpack(arrays, _state_like(LADDER, SETTINGS), run.marks), run)
+
+
+def test_a_checkpoint_of_before_knows_nothing_of_a_common_start():
+    arrays = pack(state())
+    del arrays["is_start_common"]
+    assert unpack(arrays, _state_like(LADDER, SETTINGS), state().marks).is_start_common is False
 
 
 @pytest.mark.parametrize("name", ["control.tilt", "spent.decided", "state.path", "last_audit", "tally.reasons"])

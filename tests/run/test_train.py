@@ -1,9 +1,12 @@
 """`train` needs a problem and a budget: it ends, keeps to what it may use, and can be stopped anywhere."""
 
 import json
+import re
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,11 +14,14 @@ import pytest
 import trajens as tj
 from tests.command import call
 from tests.small_run import StopAfter, again, assert_same, fresh
+from trajens import kernels
+from trajens.losses import losses_of_pairs
 from trajens.records import MAX_EPOCHS
 from trajens.run.advice import report
 from trajens.run.control import BURN_IN, likelihood_s
+from trajens.run.identity import describe
 from trajens.run.start import SHARE_OF_EVOLUTION, _constant, first_state, scale_of
-from trajens.run.train import HELD_OUT, pairs_per_second, train_as_set_up, training_setup
+from trajens.run.train import HELD_OUT, in_usual_precision, pairs_per_second, train_as_set_up, training_setup
 from trajens.sampling import starts
 from trajens.sampling.sampler import Sampler
 
@@ -210,6 +216,36 @@ def test_models_are_divided_into_more_paths_the_larger_the_budget(models, passes
     setup = training_setup(PERCEPTRON, models=models, budget=passes * PERCEPTRON.size)
     assert setup.settings.chains == paths
     assert setup.target.tau * paths == models
+
+
+def test_on_a_gpu_losses_of_a_kernel_are_in_half_precision_unless_single_was_asked_for(monkeypatch):
+    """The programs are lowered for CUDA, which needs the library of its kernel and no GPU."""
+    if not kernels.library("cuda").is_loaded:
+        pytest.skip(kernels.library("cuda").explanation)
+    monkeypatch.delenv("TRAJENS_CUDA_PRECISION", raising=False)
+    pixels = np.zeros((20, 28, 28), np.uint8), np.zeros(20, np.uint8)
+    problem = tj.models.cnn().problem(*pixels).hold_out(0.2)
+    asked = problem.with_loss(replace(problem.loss, precision="single"))
+    gpu, cpu = [SimpleNamespace(platform="gpu")], [SimpleNamespace(platform="cpu")]
+    trained = in_usual_precision(problem, devices=gpu)
+    assert trained.held_out.loss == trained.loss
+    assert in_usual_precision(asked, devices=gpu) is asked
+    assert in_usual_precision(problem, devices=cpu) is problem
+    assert in_usual_precision(problem, None, gpu) is problem
+    assert in_usual_precision(PERCEPTRON, devices=gpu) is PERCEPTRON
+
+    def target(problem):
+        losses = jax.jit(lambda *given: losses_of_pairs(problem.loss, problem.data, *given))
+        given = np.zeros((1, 2, problem.dim), np.float32), np.zeros((1, 4), np.int32), np.ones(1, bool)
+        text = losses.trace(*given).lower(lowering_platforms=("cuda",)).as_text()
+        return re.search(r"@(trajens_cnn\w*)", text).group(1)
+
+    names = {"trained": target(trained), "sampled": target(problem), "asked": target(asked)}
+    assert names == {"trained": "trajens_cnn_half", "sampled": "trajens_cnn", "asked": "trajens_cnn"}
+    monkeypatch.setenv("TRAJENS_CUDA_PRECISION", "single")
+    assert target(trained) == "trajens_cnn"
+    # What a run is known by does not change: one that was begun in single precision goes on.
+    assert describe(trained.loss) == describe(problem.loss)
 
 
 def test_only_a_problem_can_be_trained():

@@ -87,6 +87,9 @@ def test_equal_parts_of_the_barrier_make_new_levels():
     s = np.array([1.0, 2.0, 4.0, 64.0, 100.0])
     found = spaced(s, 0.1 * np.diff(np.log(s)))
     np.testing.assert_allclose(found, np.geomspace(1.0, 100.0, 5), rtol=1e-12)
+    from_zero = spaced(np.append(0.0, s), np.append(0.5, 0.1 * np.diff(np.log(s))))
+    np.testing.assert_allclose(from_zero, np.append(0.0, found), rtol=1e-12)
+    np.testing.assert_array_equal(spaced(np.array([0.0, 5.0]), np.array([0.3])), [0.0, 5.0])
 
 
 def test_round_trips_are_counted_from_the_lowest_s_to_the_highest_and_back():

@@ -2,14 +2,18 @@
 
 from functools import cache
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import trajens as tj
+from tests.monte_carlo import Z
+from trajens.losses import compiled_losses_of_pairs
 from trajens.randomness import fold_in, key_of
-from trajens.sampling.starts import Evolution, Evolving, evolved
+from trajens.sampling.starts import Evolution, Evolving, chain_keys, evolved, initial_paths
 
 DATA = tj.datasets.perceptron(noise=0.3)
 CHAINS, GENERATIONS = 3, 600
@@ -106,3 +110,89 @@ def test_a_larger_budget_has_more_generations_and_larger_ones():
     assert small[0].pairs * small[0].examples < large[0].pairs * large[0].examples
     assert small[1] < large[1]
     assert small[0] == Evolution()
+
+
+def ranked(theta, batch):
+    """Compares every example with its neighbour in the batch."""
+    outputs = batch.x @ theta
+    return jnp.maximum(0.0, 1.0 - (outputs - jnp.roll(outputs, 1)))
+
+
+def standardised(theta, batch):
+    """By the mean of the batch, as networks in training do."""
+    return 0.5 * (batch.y - (batch.x - batch.x.mean(0)) @ theta) ** 2
+
+
+RNG = np.random.default_rng(0)
+
+
+def with_noise(theta, batch):
+    """Drawn when it is traced, a number or an array."""
+    return least_squares(theta + RNG.standard_normal(2).astype(np.float32), batch)
+
+
+def with_a_number(theta, batch):
+    return least_squares(theta, batch) + RNG.standard_normal()
+
+
+def at(loss, data=DATA, dim=2):
+    problem = loss if isinstance(loss, tj.Problem) else tj.Problem(loss, data, dim, initial=np.ones(dim))
+    return initial_paths(tj.Target(problem, 3, 0.1, 5.0), chain_keys(0, 2))
+
+
+@pytest.mark.parametrize(
+    ("loss", "sentence"),
+    [
+        (ranked, "others in its batch"),
+        (standardised, "others in its batch"),
+        (with_noise, "traced again"),
+        (with_a_number, "traced again"),
+    ],
+)
+def test_losses_that_depend_on_their_batch_or_on_when_they_are_traced_are_refused(loss, sentence):
+    with pytest.raises(tj.InputError, match=sentence):
+        at(loss)
+
+
+def test_losses_of_one_example_each_are_taken():
+    noise = np.random.default_rng(0).standard_normal(2).astype(np.float32)
+    # Drawn once, however often it is traced; the 0-1 loss jumps, and a loss may be the same for all.
+    fixed = lambda theta, batch: least_squares(theta + noise, batch)  # noqa: E731
+    wrong = lambda theta, batch: ((batch.x @ theta > 0) != (batch.y > 0)).astype(jnp.float32)  # noqa: E731
+    for loss in (least_squares, fixed, wrong, all_alike):
+        assert np.isfinite(at(loss)).all()
+    # Two examples are as few as there may be.
+    assert at(least_squares, tj.datasets.PerceptronData(DATA.x[:2], DATA.y[:2])).shape == (2, 3, 2)
+
+
+def test_a_stream_whose_examples_know_each_other_is_refused():
+    one = jax.vmap(lambda theta, key: (jax.random.normal(key) - theta[0]) ** 2, in_axes=(None, 0))
+    assert at(tj.Stream(one, 1)).shape == (2, 3, 1)
+    with pytest.raises(tj.InputError, match="others in its batch"):
+        at(tj.Stream(lambda theta, keys: one(theta, keys) + one(theta, keys).mean(), 1))
+
+
+def test_nothing_more_is_compiled_to_look_at_other_batches():
+    programs = compiled_losses_of_pairs.__wrapped__
+    before = programs._cache_size()
+    at(lambda theta, batch: 2.0 * least_squares(theta, batch))
+    assert programs._cache_size() == before + 1
+
+
+def test_chains_of_a_pytree_start_apart_but_for_the_first():
+    params = {"a": np.float32([3.0, -4.0]), "b": np.float32(0.0)}
+    loss = lambda params, batch: (batch.y - batch.x @ params["a"] - params["b"]) ** 2  # noqa: E731
+    of_stream = tj.Stream.from_pytree(lambda p, keys: jnp.full(len(keys), p["a"].sum() + p["b"]), params)
+    chains, of_all = 400, np.sqrt(25 / 3)
+    for made in (tj.Problem.from_pytree(loss, DATA, params), of_stream):
+        first = initial_paths(tj.Target(made, 2, 0.1, 5.0), chain_keys(0, chains))[:, 0]
+        np.testing.assert_array_equal(first[0], [3.0, -4.0, 0.0])
+        # An array of zeros has the size of all.
+        np.testing.assert_allclose(
+            first[1:].std(0), [np.sqrt(12.5), np.sqrt(12.5), of_all], rtol=Z / np.sqrt(2 * chains)
+        )
+    for spread in (0.0, 0.2):
+        problem = tj.Problem.from_pytree(loss, DATA, params, spread=spread)
+        first = initial_paths(tj.Target(problem, 2, 0.1, 5.0), chain_keys(0, chains))[:, 0]
+        assert (first[0] == [3.0, -4.0, 0.0]).all() == (spread == 0)
+        np.testing.assert_allclose(first.std(0), spread, rtol=Z / np.sqrt(2 * chains), atol=1e-6)

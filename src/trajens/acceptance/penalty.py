@@ -113,7 +113,7 @@ class Penalty(AcceptanceTest):
         Plan one b for all models of a path, from their mean v. The lanes of a checkerboard then decide together and
         none waits for another, which pays on a GPU; models whose v is above the mean are accepted less often.
     tolerance : float or None
-        Largest audited error of s: the run samples the law of s (1 + error). Batches are made larger than rho asks
+        Largest audited error of s: the run samples at s (1 + error). Batches are made larger than rho asks
         for until it is kept. None keeps rho as it is.
     stages : 1 or 2
         With two, a part of Delta is tested on a part of the examples first, so that hopeless proposals cost little,

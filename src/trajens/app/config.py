@@ -256,6 +256,13 @@ class Config:
         shown="tune; with --epochs no-tune",
         episodes=True,
     )
+    by_layer: bool | None = _option(
+        None,
+        kinds.switch,
+        "Moves",
+        "Move one layer of the network at a time.",
+        shown=f"by-layer; with --epochs, a --fraction or up to {FEW} examples no-by-layer",
+    )
     segment: int | None = _option(None, kinds.whole, "Moves", "Redraw N neighbouring models at a time.", shown="one")
     centre_of_mass: float | None = _option(
         None, kinds.real, "Moves", "Also shift whole paths by this width, once per tau other moves."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from trajens.app.sources import EpisodesData, LabelledData
 from trajens.datasets import Labelled, Reading
 from trajens.errors import InputError, integer, number, require
 from trajens.models import Model
-from trajens.moves import CentreOfMass, Mixture, Move, Proposer, Segment, SingleSite
+from trajens.moves import CentreOfMass, Mixture, Proposer, Segment, SingleSite, by_layer
 from trajens.moves.base import usual_fraction
 from trajens.moves.scan import Checkerboard, Scan, scan_named
 from trajens.problem import Problem
@@ -39,6 +39,7 @@ from trajens.run.train import (
     FEW,
     LEAST_BUDGET,
     TrainingSetup,
+    is_by_layer,
     pairs_per_second,
     train_as_set_up,
     training_setup,
@@ -49,18 +50,20 @@ from trajens.storage.directory import RunDirectory
 from trajens.target import Target
 
 
-def move_of(config: Config, fraction: float | None) -> Proposer:
-    """How models are redrawn, `fraction` of their parameters, or as many as are tuned."""
-    move: Move = SingleSite(fraction, config.refresh)
+def move_of(config: Config, fraction: float | None, layers: Iterable[str] = ()) -> Proposer:
+    """How models are redrawn, `fraction` of their parameters, or as many as are tuned; one of the layers at a time."""
+    move: Any = SingleSite(fraction, config.refresh)
     if config.segment is not None:
         length = integer("segment", config.segment, 1, "try 2 to 8 models")
         move = Segment(length, fraction, config.refresh)
+    move = by_layer(layers, move)
     if config.centre_of_mass is None:
         return move
     width = number("centre-of-mass", config.centre_of_mass, "try sigma or more at small s", above=0.0)
     return Mixture([(config.tau, move), (1, CentreOfMass(width))])
 
 
+_OF_MOVES = ("fraction", "refresh", "segment", "centre_of_mass")
 _SHORTEST = 0.1
 """Of --minutes, what is left to a run at least, however long compiling has taken."""
 
@@ -258,7 +261,16 @@ class Experiment:
     @property
     def move(self) -> Proposer:
         """How models are redrawn."""
-        return move_of(self.config, self.fraction)
+        return move_of(self.config, self.fraction, self.problem.layers if self.is_by_layer else ())
+
+    @property
+    def is_by_layer(self) -> bool:
+        """Whether one layer is moved at a time: as `train` does it, unless anything is said of moves."""
+        config = self.config
+        if config.by_layer is not None:
+            return config.by_layer
+        is_said = any(getattr(config, name) != getattr(Config, name) for name in _OF_MOVES)
+        return self.is_by_data and self.is_tuned and not is_said and is_by_layer(self.problem)
 
     @property
     def acceptance(self) -> AcceptanceTest:
@@ -406,7 +418,7 @@ class Experiment:
         known: dict[str, Any] = {"fraction": self.fraction, "tune": self.is_tuned or None}
         if self.is_by_data:
             known |= {"sigma": self.target.sigma, "tune": self.is_tuned}
-        known["scores"] = self.scores
+        known |= {"scores": self.scores, "by_layer": self.is_by_layer or None}
         if not acceptance.takes_all_data:
             known["chunk"] = acceptance.chunk_size(self.source.size)
         if isinstance(acceptance, (Penalty, MinibatchBarker)) and config.acceptance != "paper":
@@ -437,6 +449,7 @@ class Experiment:
         if problem not in PROBLEMS and not is_environment(problem) and "reading" not in options:
             options.setdefault("standardise", False)
         # What a run does not say it has not done.
+        options.setdefault("by_layer", False)
         if problem not in PROBLEMS and not is_environment(problem):
             options.setdefault("hold_out", 0.0)
         return cls(resolve(options))

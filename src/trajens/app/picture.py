@@ -129,7 +129,7 @@ def _draw_tilt(axes: Any, x: np.ndarray, s: np.ndarray) -> None:
 def draw_work(axes: Any, curves: Records) -> None:
     """Acceptance and mean batch."""
     axes.plot(curves["epoch"], curves["acceptance"], color=style.COLOURS[2])
-    axes.set(xlabel="epoch", ylabel="acceptance", ylim=(0, 1))
+    axes.set(xlabel="epoch", ylabel="acceptance rate", ylim=(0, 1))
     batch = axes.twinx()
     batch.plot(curves["epoch"], curves["batch_size"], color=style.COLOURS[3], linestyle="--")
     batch.set(ylabel="mean batch (dashed)", ylim=(0, None))

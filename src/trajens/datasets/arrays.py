@@ -25,9 +25,12 @@ from trajens.errors import InputError, first_line, require
 
 def moments(values: np.ndarray) -> tuple[float, float]:
     """Mean and standard deviation, which is 0 where all values are the same."""
-    # What is too large for float32 is refused when it is read.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return float(values.mean()), 0.0 if values.min() == values.max() else float(values.std())
+    if values.size == 0:
+        return 0.0, 0.0
+    # In units of the power of two below the largest, since squares may be too large or too small.
+    unit = np.ldexp(1.0, np.frexp(np.abs(values).max())[1] - 1) if np.isfinite(values).all() else np.nan
+    scaled = values / unit
+    return float(scaled.mean() * unit), 0.0 if values.min() == values.max() else float(scaled.std() * unit)
 
 
 def standardised(values: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:

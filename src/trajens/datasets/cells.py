@@ -10,6 +10,8 @@ import numpy as np
 
 MISSING = frozenset(("", "na", "nan", "n/a", "#n/a", "<na>", "null", "?"))
 """How a cell says that its value is missing, in small or large letters."""
+_NO_NUMBER = MISSING | {"-", "--", ".", "none", "nil", "n.a.", "missing", "unknown"}
+"""The same among numbers, where nothing else can be meant."""
 _PER_CENT = "%"
 _CURRENCIES = "$€£¥"
 _AMOUNT = re.compile(
@@ -30,6 +32,11 @@ _DATE = re.compile(
 def is_missing(text: str) -> bool:
     """Whether a cell says that there is no value."""
     return text.casefold() in MISSING
+
+
+def is_no_number(text: str) -> bool:
+    """Whether a cell among numbers says that there is none."""
+    return text.casefold() in _NO_NUMBER
 
 
 def is_date(text: str) -> bool:

@@ -200,7 +200,10 @@ def _feature(column: TableColumn, table: Table, notes: list[str]) -> Feature | N
     if column.is_missing.all():
         notes.append(f"{named} has no value in any row: it is left out of the inputs.")
         return None
-    if not column.is_text:
+    word = _no_number(column)
+    if word is not None:
+        notes.append(f"{named} has '{word}' among its numbers: it is taken for a missing value.")
+    if word is not None or not column.is_text:
         _note_amount(column, notes)
         return Feature(column.name, None, *moments(column.numbers[np.isfinite(column.numbers)]))
     _check_texts(column, table.file, line_of(table), "or leave it out with --drop " + shlex.quote(column.name))
@@ -211,6 +214,17 @@ def _feature(column: TableColumn, table: Table, notes: list[str]) -> Feature | N
     if not np.isnan(column.numbers).all():
         notes.append(f"{named} has numbers and texts: all are taken for categories.")
     return Feature(column.name, (NO_LEVEL,) * bool(column.is_missing.any()) + levels)
+
+
+def _no_number(column: TableColumn) -> str | None:
+    """A word that says in a column of numbers that there is none; None where it has no words, or others."""
+    words = [text for text in column.texts or () if cells.plain(text) is None and not cells.is_missing(text)]
+    numbers = column.numbers[~np.isnan(column.numbers)]
+    # Among few numbers a word may be a level, as none of none, 1, 2.
+    is_few = len(np.unique(numbers)) <= _FEW_LEVELS and len(words) >= _SLIPS * (len(words) + len(numbers))
+    if not words or len(numbers) == 0 or is_few or not all(cells.is_no_number(word) for word in words):
+        return None
+    return words[0]
 
 
 def _note_amount(column: TableColumn, notes: list[str]) -> None:

@@ -256,7 +256,7 @@ class Reading:
         """The input of a number; `filled` gets the name of a column with missing values, and how many."""
         column, where = table.columns[feature.name], line_of(table)
         named = f"column '{feature.name}' of '{table.file}'"
-        values, is_missing = column.numbers, column.is_missing
+        values, is_missing = column.numbers, column.has_no_number
         self._check_missing(is_missing, named, where)
         bad = _first(np.isinf(values)) if not column.is_text else _first(np.isnan(values) & ~is_missing)
         require(bad is None, f"{named} must hold numbers, got {_cell(column, bad)} in {where(bad or 0)}; correct it.")
@@ -322,7 +322,13 @@ def label_column(file: Path, names: list[str], label: str | None = None) -> str:
     found = [name for name in names if name.lower() in LABEL_NAMES] if label is None else [label]
     if len(found) == 1 and found[0] in names:
         return found[0]
-    likely = difflib.get_close_matches(label or "", names, 1) or [_likely_label(file, found if label is None else [])]
+    require(
+        len(names) > 1,
+        f"'{file}' must have a label column and others, got one, {tables.listed(names)}; separate columns with commas, "
+        "semicolons, tabs or |.",
+    )
+    among = found if found and label is None else names
+    likely = difflib.get_close_matches(label or "", names, 1) or [_likely_label(file, among)]
     raise InputError(
         f"'{file}' must have one label column, got columns {tables.listed(names)}"
         + (f" without '{label}'" if label is not None else "")
@@ -333,7 +339,7 @@ def label_column(file: Path, names: list[str], label: str | None = None) -> str:
 def _likely_label(file: Path, among: list[str]) -> str:
     """The last column with few different values, or the last."""
     columns = tables.without_index(tables.read(file))[0].columns
-    columns = {name: columns[name] for name in among or columns}
+    columns = {name: column for name, column in columns.items() if name in among} or columns
     few = [name for name, column in columns.items() if 1 < len(set(column.texts or column.values)) <= FEW_CLASSES]
     return (few or list(columns))[-1]
 

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajens.datasets.cells import amounts, is_missing, plain
+from trajens.datasets.cells import amounts, is_missing, is_no_number, plain
 from trajens.errors import InputError, require
 
 SUFFIXES = (".csv", ".tsv")
-_DELIMITERS = (",", ";", "\t")
+_DELIMITERS = (",", ";", "\t", "|")
 _EXACT = 2**53
 _INDEX_NAMES = frozenset(("", "id", "index", "rownames", "row.names", "unnamed: 0"))
 _BLOCK = 4096
@@ -53,6 +53,13 @@ class TableColumn(NamedTuple):
         """Where there is no value (n,)."""
         if self.texts is not None:
             return np.array([is_missing(text) for text in self.texts])
+        return np.isnan(self.numbers)
+
+    @property
+    def has_no_number(self) -> np.ndarray:
+        """Where there is no value, or a word that says so among numbers (n,)."""
+        if self.texts is not None:
+            return np.array([is_no_number(text) for text in self.texts])
         return np.isnan(self.numbers)
 
     @property
@@ -89,7 +96,7 @@ class Table(NamedTuple):
 def rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     """The names of the columns and then every row, each with the line in which it begins.
 
-    The delimiter is the one of comma, semicolon and tab that stands most often in the first line. Quotes are double
+    The delimiter is the one of comma, semicolon, tab and | that stands most often in the first line. Quotes are double
     ones, or single ones where all names of the first line stand in them. Empty lines are no rows, but of a table of one
     column; lines that begin with # are rows like any other.
     """

@@ -34,6 +34,7 @@ from trajens.precision import numbers
 from trajens.run.identity import fingerprint_network, require_same_network
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
+from trajens.run.tables import Summary
 
 
 class Ensemble:
@@ -338,12 +339,12 @@ class Ensemble:
             mean[place], spread[place] = part.mean(0, np.float64), part.std(0, np.float64)
         return (mean, spread) if return_std else mean
 
-    def evaluate(self, x: Any, y: Any, noise: float | None = None, progress: bool = False) -> dict[str, Any]:
-        """Plain numbers on labelled inputs, see `scores` and `regression_scores`; what the models say is not kept.
+    def evaluate(self, x: Any, y: Any, noise: float | None = None, progress: bool = False) -> Summary:
+        """Plain numbers on labelled inputs, see `scores` and `regression_scores`: a dict that prints as a table.
 
         `noise` is for regressors: the standard deviation of the labels around the true function.
         """
-        return self.scored(x, y, noise, progress).result()
+        return Summary(self.scored(x, y, noise, progress).result())
 
     def scored(self, x: Any, y: Any, noise: float | None = None, progress: bool = False) -> Scores | RegressionScores:
         """The same with what the models say together of every input."""

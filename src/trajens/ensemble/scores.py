@@ -298,5 +298,5 @@ def _explained(y: np.ndarray, error: np.ndarray) -> float:
 
 
 def _coverage(error: np.ndarray, variance: np.ndarray, share: float) -> float:
-    """How often a label lies in the central `share` of its normal law."""
+    """How often a label lies in the central `share` of its normal distribution."""
     return float((np.abs(error) <= NormalDist().inv_cdf(0.5 + share / 2) * np.sqrt(variance)).mean())

@@ -57,7 +57,8 @@ def chosen_chains(chain: int | str | None, chains: int, s: Any = None) -> np.nda
         require(
             len(groups) == 1,
             f"chains must be of one s to make one ensemble, since those of several s sample several distributions, got "
-            f"s = {_named(tilts)}; choose one with chain='{OF_S}{groups[-1][0]:g}', or take '{ALL}'.",
+            f"s = {_named(tilts)}; choose one with {OF_S}{groups[-1][0]:g} (--chain {OF_S}{groups[-1][0]:g}), or take "
+            f"'{ALL}'.",
         )
         return np.arange(chains)
     if isinstance(chain, str):

@@ -68,7 +68,9 @@ def padded(problem: Problem, is_held_out: np.ndarray | None = None) -> Problem:
         return np.concatenate([here, np.broadcast_to(here[:1], (size - len(here), *here.shape[1:]))])
 
     data = WeightedData(jax.tree.map(lengthened, problem.data), weight)
-    return Problem(Weighted(problem.loss), data, problem.dim, problem.initial, problem.spread, problem.prior)
+    layers = {name: place.stop - place.start for name, place in problem.layers.items()} or None
+    known: Any = {"prior": problem.prior, "layers": layers}
+    return Problem(Weighted(problem.loss), data, problem.dim, problem.initial, problem.spread, **known)
 
 
 PAIRS, PAIRS_PER_EXAMPLE, MOST_PAIRS = 4e6, 2e4, 5e7

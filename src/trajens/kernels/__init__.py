@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,21 +50,29 @@ class _Build(NamedTuple):
     compiler: str
 
 
+SINGLE, HALF = "single", "half"
+"""Precisions of the CUDA kernel. Half is twice as fast, with weights and hidden activations rounded: errors of 1e-4 in
+the mean loss difference of a chunk."""
+_ENDINGS = {"cpu": {SINGLE: ""}, "cuda": {SINGLE: "", HALF: "_half"}}
+"""Of the symbols and targets of a platform, by precision."""
 _BUILDS = {
     "cpu": _Build("TRAJENS_CPU_LIBRARY", "trajens_cnn_cpu", "cpu", "native C++ on CPUs", "C++"),
     "cuda": _Build("TRAJENS_CUDA_LIBRARY", "trajens_cnn_cuda", "CUDA", "native CUDA on NVIDIA GPUs", "CUDA"),
 }
 _CAPABILITY = (8, 0)
 """The oldest GPUs that the CUDA kernel has code for."""
-# Twice as fast, with weights and hidden activations rounded: errors of 1e-4 in the mean loss difference of a chunk.
-_HALF = _BUILDS["cuda"]._replace(symbol="trajens_cnn_cuda_half", name="native CUDA on NVIDIA GPUs, half precision")
+
+
+def precision_of(asked: str | None) -> str:
+    """The precision that the CUDA kernel computes in: ``$TRAJENS_CUDA_PRECISION``, what is asked for, or single."""
+    return HALF if (os.environ.get("TRAJENS_CUDA_PRECISION") or asked) == HALF else SINGLE
 
 
 def library(platform: str | None = None) -> Library:
     """Load the native kernels of "cpu" or "cuda" and register them with XLA, once.
 
     ``$TRAJENS_CPU_LIBRARY`` and ``$TRAJENS_CUDA_LIBRARY`` name other builds, ``$TRAJENS_CPU_LEVEL`` a level of vector
-    instructions (`CpuLevels`); ``$TRAJENS_CUDA_PRECISION`` may be "half".
+    instructions (`CpuLevels`).
     Without a platform: that of the device JAX computes on by default.
     """
     return _loaded(platform or ("cuda" if jax.default_backend() in ("gpu", "cuda") else "cpu"))
@@ -72,8 +80,7 @@ def library(platform: str | None = None) -> Library:
 
 @cache
 def _loaded(platform: str) -> Library:
-    is_half = platform == "cuda" and os.environ.get("TRAJENS_CUDA_PRECISION") == "half"
-    build = _HALF if is_half else _BUILDS[platform]
+    build = _BUILDS[platform]
     chosen = os.environ.get(build.variable)
     file = Path(chosen or Path(__file__).parent / f"trajens_{platform}.so")
     if not file.is_file():
@@ -87,8 +94,9 @@ def _loaded(platform: str) -> Library:
         return _missing(platform, f"needs GPUs of compute capability {needed} and up, got {', '.join(old)}")
     try:
         loaded = ctypes.CDLL(str(file))
-        handler = getattr(loaded, build.symbol)
-        jax.ffi.register_ffi_target("trajens_cnn", jax.ffi.pycapsule(handler), platform=build.platform)
+        for ending in _ENDINGS[platform].values():
+            handler = jax.ffi.pycapsule(getattr(loaded, build.symbol + ending))
+            jax.ffi.register_ffi_target(f"trajens_cnn{ending}", handler, platform=build.platform)
         levels = CpuLevels(loaded) if platform == "cpu" else None
     except (OSError, AttributeError, jax.errors.JaxRuntimeError) as error:
         return _missing(platform, f"could not be loaded: {error}")
@@ -115,9 +123,10 @@ def _missing(platform: str, reason: str) -> Library:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A loss that has native code under the XLA target ``trajens_<name>``."""
+    """A loss that has native code under the XLA target ``trajens_<name>``, in a precision that CUDA has several of."""
 
     name: str
+    precision: str | None = None
 
     def is_for(self, data: Any) -> bool:
         """Whether the kernel is there and takes these data: bytes (N, 28, 28) and labels (N,) in bytes."""
@@ -138,13 +147,17 @@ class Kernel:
         """
         shape = jax.ShapeDtypeStruct((indices.shape[0], 2, indices.shape[1]), jnp.float32)
 
-        def native(pairs: jax.Array, x: jax.Array, y: jax.Array, indices: jax.Array, is_active: jax.Array) -> jax.Array:
-            call = jax.ffi.ffi_call(f"trajens_{self.name}", shape)
+        def native(
+            ending: str, pairs: jax.Array, x: jax.Array, y: jax.Array, indices: jax.Array, is_active: jax.Array
+        ) -> jax.Array:
+            call = jax.ffi.ffi_call(f"trajens_{self.name}{ending}", shape)
             result: jax.Array = call(pairs, x, y, indices.astype(jnp.int32), is_active)
             return result
 
         def reference(pairs: jax.Array, x: jax.Array, y: jax.Array, *others: jax.Array) -> jax.Array:
             return definition(type(data)(x, y), pairs, *others)
 
-        natives = {platform: native for platform in _BUILDS if library(platform).is_loaded}
+        precision = precision_of(self.precision)
+        endings = {platform: known.get(precision, "") for platform, known in _ENDINGS.items()}
+        natives = {at: partial(native, ending) for at, ending in endings.items() if library(at).is_loaded}
         return by_platform(shape, theta_pairs, data.x, data.y, indices, is_active, default=reference, **natives)

@@ -1,6 +1,6 @@
 """What a move is: a way to redraw a span of models that leaves the untilted path law invariant.
 
-Moves know the geometry of a path and never the loss. Because they preserve the untilted law, only
+Moves know the geometry of a path and never the loss. Because they preserve the untilted distribution, only
 Delta = -s (pathloss' - pathloss) plus the move's own `log_ratio` enters the acceptance test.
 """
 
@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from trajens.errors import number
 from trajens.population import permute
@@ -40,7 +41,7 @@ class Site(NamedTuple):
 class Proposal(NamedTuple):
     """New models for a site; row j replaces model first + j, rows from `stop` on are not used.
 
-    `log_ratio` is what the move adds to Delta: 0 when it preserves the whole untilted law by itself.
+    `log_ratio` is what the move adds to Delta: 0 when it preserves the whole untilted distribution by itself.
     """
 
     models: jax.Array
@@ -77,6 +78,10 @@ class Proposer(ABC):
     @abstractmethod
     def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
         """Draw new models for `site` of a path (tau, dim), by the law that is left invariant."""
+
+    def weights(self, size: jax.Array | None) -> np.ndarray | jax.Array:
+        """How often the components are made, up to a factor, where tuned ones have the `size` (components,)."""
+        return np.array([weight for weight, _ in self.components])
 
     def resolved(self, context: MoveContext) -> Self:
         """The same move for the paths of `context`, asked before anything is compiled; refuses what does not fit."""

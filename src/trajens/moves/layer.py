@@ -6,14 +6,15 @@ parameters of one layer is an untilted path of that many parameters, independent
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
 
 from trajens.errors import InputError, require
-from trajens.moves.base import Move, MoveContext, Proposal, Site
+from trajens.moves.base import Move, MoveContext, Proposal, Proposer, Site
+from trajens.moves.mixture import BalancedMixture
 from trajens.moves.single_site import SingleSite
 from trajens.randomness import Key
 from trajens.target import PathLaw
@@ -108,4 +109,11 @@ class LayerMove(Move):
         tau = path.shape[0]
         # Rows beyond the end are not used.
         rows = path.at[site.first + jnp.arange(self.span(tau))].get(mode="clip")
-        return proposal._replace(models=rows.at[:, start:stop].set(proposal.models))
+        # Joined, since a scatter becomes a loop on a CPU.
+        return proposal._replace(models=jnp.concatenate([rows[:, :start], proposal.models, rows[:, stop:]], axis=1))
+
+
+def by_layer(layers: Iterable[str], move: Move) -> Proposer:
+    """A move of one of several layers at a time, or of whole models without them."""
+    mixed = [(1.0, LayerMove(layer, move)) for layer in layers]
+    return BalancedMixture(mixed) if mixed else move

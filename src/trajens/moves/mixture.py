@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from trajens.errors import number, pairs_of, require
 from trajens.moves.base import Move, MoveContext, Proposal, Proposer, Site
@@ -48,7 +49,7 @@ class Mixture(Proposer):
         return self.moves
 
     def resolved(self, context: MoveContext) -> Mixture:
-        return Mixture([(weight, move.resolved(context)) for weight, move in self.moves])
+        return type(self)([(weight, move.resolved(context)) for weight, move in self.moves])
 
     def check(self, tau: int) -> None:
         for _, move in self.moves:
@@ -79,3 +80,20 @@ class Mixture(Proposer):
             models = jnp.where(site.kind == kind, jnp.pad(proposal.models, padding), models)
             log_ratio = jnp.where(site.kind == kind, proposal.log_ratio, log_ratio)
         return Proposal(models, log_ratio)
+
+
+@dataclass(frozen=True, init=False)
+class BalancedMixture(Mixture):
+    """A mixture in which moves that are tuned to change less at a time are made more often.
+
+    Weights are divided by the root of the tuned size: of n moves that each need 1 / size_k proposals to redraw their
+    part of a model once, this takes the fewest proposals for all parts, added up. Sizes are frozen after burn-in, and
+    weights with them.
+    """
+
+    def weights(self, size: jax.Array | None) -> np.ndarray | jax.Array:
+        given = super().weights(size)
+        if size is None:
+            return given
+        is_sized = np.array([move.is_sized for _, move in self.moves])
+        return given * jnp.where(is_sized, size, 1.0) ** -0.5

@@ -136,11 +136,14 @@ def check_places(move: Move, scan: Scan, tau: int) -> None:
 
 
 def site_of_lane(
-    scan: Scan, move: Proposer, key: Key, phase: jax.Array, lane: jax.Array, tau: int
+    scan: Scan, move: Proposer, key: Key, phase: jax.Array, lane: jax.Array, tau: int, size: jax.Array | None = None
 ) -> tuple[Site, jax.Array]:
-    """The site of a lane and whether there is one; which move of a mixture is made is drawn for the whole phase."""
-    weights = np.array([weight for weight, _ in move.components])
-    edges = np.cumsum(weights / weights.sum())[:-1].astype(np.float32)
+    """The site of a lane and whether there is one; which move of a mixture is made is drawn for the whole phase.
+
+    `size` (components,) is that of tuned moves, which is the same throughout a phase.
+    """
+    weights = move.weights(size)
+    edges = (weights / weights.sum()).cumsum()[:-1].astype(np.float32)
     kind = jnp.int32(0)
     if len(weights) > 1:
         kind = jnp.sum(uniform(words(key, Purpose.KIND, 1)[0]) > edges).astype(jnp.int32)

@@ -71,7 +71,7 @@ def plot_run(run: HasRecords, axes: Any = None, against: str | None = None) -> A
         if at_end is not None:
             panel.axvline(at_end, color="0.6", linewidth=0.6, linestyle=":")
         style.engineering(panel.xaxis)
-        _scale(panel, records[name].mean(0) if name == "loss" else records[name])
+        _scale(panel, np.concatenate([records[name][curve.chains].mean(0) for curve in curves]))
     if start and against == PAIRS:
         pairs, loss = learning_curve(start, {})
         panels[0].plot(pairs, loss, color="0.4", linestyle="--", label="evolution strategy")
@@ -109,9 +109,9 @@ def plot_by_s(run: HasRecords, exact: Any = None, axes: Any = None) -> Any:
     Parameters
     ----------
     run : Run or StoredRun
-    exact : callable or True, optional
+    exact : callable or bool, optional
         The exact loss per model as a function of s, drawn as a line. True takes that of the linear perceptron, for a
-        run on ``tj.datasets.perceptron``. Default: that where it is known, else none.
+        run on ``tj.datasets.perceptron``. Default: that where it is known, else none; False draws none.
     axes : axes of Matplotlib, optional
         Default those of a new figure.
 
@@ -127,6 +127,10 @@ def plot_by_s(run: HasRecords, exact: Any = None, axes: Any = None) -> Any:
         f"exact must be a function of s for {getattr(run, 'target', 'a stored run')}, whose exact loss is not known, "
         "got True; give one, for instance lambda s: tj.exact.perceptron(x, y, tau, sigma, s, prior).loss.",
     )
+    require(
+        exact is None or isinstance(exact, bool) or callable(exact),
+        f"exact must be a function of s, True or False, got {type(exact).__name__}; try lambda s: ...",
+    )
     (panel,) = _given(axes, 1)
     s, loss, stderr, mcse = (rows[name] for name in ("s", "loss", "loss_stderr", "loss_mcse"))
     error = np.nan_to_num(np.where(np.isfinite(stderr), stderr, mcse))
@@ -135,13 +139,21 @@ def plot_by_s(run: HasRecords, exact: Any = None, axes: Any = None) -> Any:
     if curve is not None and exact is not False:
         low, high = (s[0], s[-1]) if len(s) > 1 else (s[0] / 2, 2 * s[0])
         at = np.geomspace(low, high, _CURVE) if is_log else np.linspace(low, high, _CURVE)
-        panel.plot(at, [curve(float(one)) for one in at], color="black", label="exact", zorder=1)
+        panel.plot(at, _values(curve, at), color="black", label="exact", zorder=1)
         panel.legend()
     if is_log:
         panel.set_xscale("log")
         style.plain_logarithm(panel.xaxis)
     panel.set(xlabel="$s$", ylabel="mean loss per model")
     return panel
+
+
+def _values(curve: Callable[[float], float], at: np.ndarray) -> np.ndarray:
+    """Numbers, one for every s; or an `InputError`."""
+    found = [np.asarray(curve(float(one))) for one in at]
+    shapes = {one.shape for one in found}
+    require(shapes == {()}, f"exact must give one number for every s, got shape {max(shapes)}; give that of the loss.")
+    return np.array(found)
 
 
 def _closed_form(run: HasRecords) -> Callable[[float], float] | None:
@@ -170,6 +182,8 @@ def plot_reliability(predictions: Predictions, y: np.ndarray, axes: Any = None) 
     axes
     """
     (panel,) = _given(axes, 1)
+    shape = predictions.confidence.shape
+    require(np.shape(y) == shape, f"y must have one label per input, shape {shape}, got {np.shape(y)}; check it.")
     found = reliability(predictions.confidence, predictions.is_right(y))
     count = found.weight * len(y)
     # Of a bin with n answers, of which a share p is right.
@@ -192,7 +206,7 @@ def plot_reliability(predictions: Predictions, y: np.ndarray, axes: Any = None) 
 
 def _label(name: str) -> str:
     column = BY_NAME[name]
-    return {"s": "$s$", "acceptance": "acceptance rate"}.get(name, column.title)
+    return {"s": "$s$"}.get(name, column.title)
 
 
 def _given(axes: Any, count: int) -> np.ndarray:
@@ -207,5 +221,6 @@ def _given(axes: Any, count: int) -> np.ndarray:
             *shape, figsize=(shape[1] * width, shape[0] * height), layout="constrained", squeeze=False
         )
     found = np.asarray(axes, dtype=object).reshape(-1)
-    require(len(found) == count, f"axes must be {count} of Matplotlib, got {len(found)}; leave them out for new ones.")
+    are_axes = len(found) == count and all(hasattr(one, "errorbar") for one in found)
+    require(are_axes, f"axes must be {count} of Matplotlib, got {axes!r}; leave them out for new ones.")
     return found

@@ -32,6 +32,8 @@ _NEAR_LARGEST = 0.9
 _BY_HEART_RATIO, _RISEN_RATIO = 2.0, 1.2
 """Ratios of the loss of held-out examples to the training loss, and to the lowest it has been, above which models have
 learned the training set by heart."""
+_STILL, _FEW_RENEWALS = 0.02, 20.0
+"""Relative distance from where s ends up to which it stands still, and renewals of the path since then to follow it."""
 CONVERGENCE = "Convergence"
 _RHAT_SURELY = 1.1
 """An R-hat that few draws do not explain."""
@@ -86,6 +88,8 @@ class RunFacts:
         Those of its start by evolution; empty where there was none.
     largest_s : float or None
         Where s stopped because examples would be learnt by heart; None where it did not.
+    is_start_common : bool
+        Whether several chains began at one model.
     """
 
     records: Records
@@ -102,6 +106,7 @@ class RunFacts:
     is_s_asked: bool = False
     start: Records = field(default_factory=dict)
     largest_s: float | None = None
+    is_start_common: bool = False
 
     @classmethod
     def of(cls, run: Run | StoredRun) -> RunFacts:
@@ -125,6 +130,7 @@ class RunFacts:
             is_s_asked=bool(controller.get("is_to_s")),
             start=run.start_records,
             largest_s=_largest_s(run.records, controller),
+            is_start_common=run.is_start_common,
         )
 
     def started(self, chains: Any = None) -> Started | None:
@@ -192,7 +198,7 @@ def _listed(values: np.ndarray) -> str:
 
 
 def advice(run: Run | StoredRun, out: str | Path | None = None) -> str:
-    """The first that applies: smaller changes, a law of the first model, more records or epochs, a larger s.
+    """The first that applies: smaller changes, a prior, more records or epochs, a larger s.
 
     Parameters
     ----------
@@ -219,8 +225,8 @@ def findings(facts: RunFacts, out: str | Path | None = None) -> list[Finding]:
         longer = f"trajens resume {in_shell(out)} --epochs {facts.epochs}"
     found = [_length(facts), _finite(facts), _asked(facts), _held_out(facts), _acceptance(facts), _weights(facts)]
     found.append(_loss(facts, longer))
-    agreed = agreement(facts.records, facts.burn_in, facts.asked, longer)
-    return [finding for finding in (*found, agreed, _capped(facts), _tolerance(facts)) if finding is not None]
+    found += [agreement(facts.records, facts.burn_in, facts.asked, longer), _start(facts), _lag(facts, longer)]
+    return [finding for finding in (*found, _capped(facts), _tolerance(facts)) if finding is not None]
 
 
 def _length(facts: RunFacts) -> Finding:
@@ -281,7 +287,7 @@ def _weights(facts: RunFacts) -> Finding:
     if not _grows(records):
         return Finding(name, OK, f"Weights do not drift: {far}.")
     if facts.prior is None:
-        following = "weights still grow, and nothing keeps them: give the first model a law with --prior 0.3"
+        following = "weights still grow, and nothing keeps them: give the first model a prior with --prior 0.3"
         return Finding(name, ATTENTION, f"Weights still grow, and no prior keeps them: {far}.", following)
     return Finding(name, ATTENTION, f"Weights still grow, so the path is not in equilibrium yet: {far}.")
 
@@ -305,6 +311,34 @@ def _loss(facts: RunFacts, longer: str) -> Finding:
     return Finding(name, OK, f"The loss has stopped falling: {halves}{far}.")
 
 
+def _start(facts: RunFacts) -> Finding | None:
+    """None where chains began apart, or there is one."""
+    if not facts.is_start_common:
+        return None
+    sentence = "All chains began at one model: that they agree does not say that there is nothing elsewhere."
+    return Finding("Start", UNKNOWN, sentence)
+
+
+def renewals_at_s(records: Records) -> float:
+    """How often the path was renewed since s stands still, in the mean over chains."""
+    s = records["s"].mean(0)
+    is_off = np.flatnonzero(np.abs(s - s[-1]) > _STILL * np.abs(s[-1]))
+    since = int(is_off[-1]) + 1 if is_off.size else 0
+    return float(records["renewals"].mean(0)[since:].sum())
+
+
+def _lag(facts: RunFacts, longer: str) -> Finding | None:
+    """Whether paths had the time to follow s; None where nothing was recorded that says so."""
+    if not facts.after or "renewals" not in facts.records:
+        return None
+    found = renewals_at_s(facts.records)
+    renewed = f"renewed {found:.3g} times since s stands still"
+    if found >= _FEW_RENEWALS:
+        return Finding("Lag", OK, f"Paths have had time to follow s: they were {renewed}.")
+    sentence = f"Paths may lag behind s: they were {renewed}, of {_FEW_RENEWALS:g} that are needed."
+    return Finding("Lag", ATTENTION, sentence, f"paths may lag behind s: go on with {longer}, or try a smaller --s")
+
+
 def _held_out(facts: RunFacts) -> Finding | None:
     """Whether examples that were not trained on are predicted as well; None where there are none."""
     after = facts.after
@@ -316,7 +350,7 @@ def _held_out(facts: RunFacts) -> Finding | None:
     if fresh > _BY_HEART_RATIO * training and fresh > _RISEN_RATIO * lowest:
         sentence = f"The run has learned the training set by heart: {compared}, where it has been {lowest:.4g}."
         return Finding("Held out", ATTENTION, sentence, "it has learned the training set by heart: try a smaller --s")
-    return Finding("Held out", OK, f"New examples are predicted as they should be: {compared}.")
+    return Finding("Held out", OK, f"There is no sign that the training set is known by heart: {compared}.")
 
 
 def _capped(facts: RunFacts) -> Finding | None:
@@ -400,7 +434,7 @@ def agreement(records: Records, burn_in: int, asked: Converged | None, longer: s
     worst = max(groups, key=lambda group: np.inf if np.isnan(group.rhat) else group.rhat)
     fewest = min(group.ess for group in groups)
     lacking = usual.lacking(groups)
-    found = f"{_rhat(worst, len(groups), usual)}, and {fewest:,.0f} draws are effective"
+    found = f"{_rhat(worst, len(groups), usual)}, and the number of effective draws is {fewest:,.0f}"
     if not lacking:
         return Finding(CONVERGENCE, OK, f"{_who(worst)} agree: {found}.")
     if asked is not None:

@@ -110,7 +110,7 @@ def _chosen(records: Records, s: float | None, chains: Any) -> np.ndarray:
     got = f"{'none' if len(chosen) == 0 else 'some'} of {', '.join(f'{value:.4g}' for value in known[:8])}"
     require(
         not records or (len(chosen) > 0 and len(known) == 1),
-        f"chains must be of one s, since those of several sample several laws, got {got}; choose one: "
+        f"chains must be of one s, since those of several s sample several distributions, got {got}; choose one: "
         f"s={known[:1].sum():.4g}.",
     )
     return chosen

@@ -5,6 +5,8 @@ read so far:
 
 - burn-in is a share of the budget, and s rises for most of it: towards an s that was asked for by equal factors for
   equal data; else a little with every renewal of the path, until burn-in is nearly over, or the loss low enough;
+- paths lag behind an s that rises. Where the rest of burn-in is for few renewals at the s that was asked for, s is
+  there sooner, and burn-in lasts as long again as it took to get there;
 - where the loss of the paths is clearly above that of a trained start, s rises by their ratio with a renewal, since
   what is above the minimum falls like 1/s: as long as the budget is for some renewals, paths keep what the start found;
 - s stays below the one at which the models of a path weigh together as much as some likelihoods of the data, where
@@ -62,8 +64,11 @@ RENEWALS, PAIRS_PER_MODEL, MORE = 50, 5e5, 0.4
 BURN_IN = 0.8
 """Of what a run by data reads."""
 
-RISING = 0.8
-"""Of burn-in, the part in which s rises."""
+RISING, RISING_SOON = 0.8, 0.3
+"""Of burn-in, the part in which s rises; and where an s that was asked for takes too much data to be renewed at."""
+
+STANDING = 10
+"""Renewals of the path in the rest of burn-in, of which fewer let s rise soon."""
 
 LIKELIHOODS = 3.0
 """What the models of a path weigh together at most, in likelihoods of the data: s = LIKELIHOODS N / (tau v)."""
@@ -129,6 +134,8 @@ class RecordInfo(NamedTuple):
         The epochs at which is recorded, as far as they are known.
     records : function
         All records, this one included, without its audit.
+    growth : function
+        How many times as many examples a decision reads at the s that was asked for.
     """
 
     epoch: int
@@ -148,6 +155,7 @@ class RecordInfo(NamedTuple):
     seconds: float = math.nan
     rate: float = math.nan
     records: Callable[[], Records] = dict
+    growth: Callable[[], float] = lambda: 1.0
 
     @property
     def is_last(self) -> bool:
@@ -287,19 +295,20 @@ class Budget(Controller):
         )
         if control.burn_in <= info.epoch:
             return Update(control, False, False, True, self._following(info, total))
+        rising = self._rising(info, total)
         is_reached = self.loss is not None and info.loss <= self.loss
         if now >= 1.0 or is_reached or self._has_settled(info, total):
             over = control._replace(burn_in=info.epoch, tilt=1.0 if self.is_to_s else control.tilt)
             return Update(over, True, False, True, self._following(info, total), _AUDITS_TO_ITS_END)
         limit = math.log(self.largest_s(info.held_out_loss) / control.tilt)
-        rise = max(min(self._rise(control, now, before, info), limit), -_FASTEST)
+        rise = max(min(self._rise(control, (before, now), info, rising), limit), -_FASTEST)
         tilt = control.tilt * math.exp(rise)
         passes = lambda parts: any(before < part <= now for part in parts)  # noqa: E731
         return Update(
             control._replace(tilt=tilt),
             passes(PLANNING),
             passes(REWEIGHTING),
-            now >= RISING or limit <= _SETTLED,
+            now >= RISING or limit <= _SETTLED or (self.is_to_s and now >= rising and tilt >= 1.0 - _SETTLED),
             self._following(info, total),
             _AUDITS_IN_BURN_IN,
         )
@@ -313,17 +322,25 @@ class Budget(Controller):
 
     def _has_settled(self, info: RecordInfo, total: float) -> bool:
         """Whether s is as large as it may be, and paths have had as long again as it took."""
-        if self.largest_s(info.held_out_loss) == math.inf:
+        if not self.is_to_s and self.largest_s(info.held_out_loss) == math.inf:
             return False
         used, until = info.pairs_used - info.start_pairs, info.settled_pairs - info.start_pairs
         return used >= max(2.0 * until, SETTLING * total)
 
-    def _rise(self, control: Control, now: float, before: float, info: RecordInfo) -> float:
-        """The change of ln s."""
-        tilt = control.tilt
+    def _rising(self, info: RecordInfo, total: float) -> float:
+        """The part of burn-in in which s rises, by the renewals that the rest would be for at the s asked for."""
+        if not self.is_to_s or not info.pairs > 0:
+            return RISING
+        rest = (1.0 - RISING) * BURN_IN * total
+        return RISING_SOON if rest * info.renewals < STANDING * info.pairs * info.growth() else RISING
+
+    def _rise(self, control: Control, parts: tuple[float, float], info: RecordInfo, rising: float) -> float:
+        """The change of ln s between two `parts` of burn-in, of which s rises in the first `rising`."""
+        tilt, now = control.tilt, parts[1]
         if self.is_to_s:
-            left, was_left = (max(1.0 - part / RISING, 0.0) for part in (now, before))
-            return -math.log(tilt) * (1.0 - left / was_left) if was_left > 0 else -math.log(tilt)
+            was_left, left = (max(1.0 - part / rising, 0.0) for part in parts)
+            rise = -math.log(tilt) * (1.0 - left / was_left) if was_left > 0 else -math.log(tilt)
+            return min(rise, _FASTEST) if rising < RISING else rise
         if self.loss is None and now >= RISING:
             return 0.0
         rise = info.renewals / (2 * self.renewals(info.start_pairs))

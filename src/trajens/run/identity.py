@@ -27,7 +27,7 @@ import jax
 import numpy as np
 
 from trajens.errors import InputError, first_line, require
-from trajens.kernels import library
+from trajens.kernels import HALF, library, precision_of
 from trajens.losses import CrossEntropy, Network, Squared, ZeroOne, compiled_losses_of_pairs
 from trajens.problem import Problem
 from trajens.run.control import Controller
@@ -128,8 +128,10 @@ def describe_model(problem: Problem) -> dict[str, Any] | None:
     return getattr(getattr(problem.loss, "model", None), "description", None)
 
 
-def describe_machine() -> dict[str, Any]:
-    """Return what a run is made with: versions, devices, command."""
+def describe_machine(problem: Problem) -> dict[str, Any]:
+    """Return what a run is made with: versions, devices, command, and what its losses are computed by."""
+    kernel, is_on_gpu = library(), jax.default_backend() != "cpu"
+    is_half = is_on_gpu and precision_of(getattr(problem.loss, "precision", None)) == HALF
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
@@ -140,7 +142,7 @@ def describe_machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "host": platform.node(),
         "devices": [str(device) for device in jax.devices()],
-        "loss_kernel": library().rounding,
+        "loss_kernel": f"{kernel.rounding}, half precision" if kernel.is_loaded and is_half else kernel.rounding,
     }
 
 

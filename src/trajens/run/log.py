@@ -41,7 +41,7 @@ class Log:
         if self._out is not None:
             self._identity = {IDENTITY: np.array(json.dumps(identity.description))}
             self._fingerprint = identity.fingerprint
-            session = {"seed": identity.description["seed"], **describe_machine()}
+            session = {"seed": identity.description["seed"], **describe_machine(identity.target.problem)}
             if self._out.begin(run.epoch, run.recorded, run.marks, chains, session):
                 self.save(run, is_first=True)
         elif self._keep_paths:

@@ -18,7 +18,7 @@ import numpy as np
 
 from trajens.host import External
 from trajens.records import MAX_EPOCHS, Records, learning_curve
-from trajens.run.audits import Auditor, Occasion, tolerance_of
+from trajens.run.audits import Auditor, Occasion, largest_batch, tolerance_of
 from trajens.run.control import Budget, Controller, RecordInfo, Update
 from trajens.run.exchange import Exchanger, replicas_at_start
 from trajens.run.log import Log
@@ -195,8 +195,7 @@ class Loop:
 
     def _describe(self, run: RunState, measured: Measurement, held_out: np.ndarray | None) -> RecordInfo:
         """What the controller is told."""
-        settings, target = self.sampler.settings, self.sampler.target
-        share = share_renewed(run.state.sizes, self.sampler.program.move, target.problem.dim)
+        settings = self.sampler.settings
         before = 0 if run.recorded == 0 else int(run.marks[run.recorded - 1])
 
         def records() -> Records:
@@ -209,7 +208,7 @@ class Loop:
             pairs_used=run.pairs_used,
             start_pairs=run.start_pairs,
             pairs=float(np.mean(run.tally.evaluations)),
-            renewals=share * float(np.mean(run.tally.accepted)) / target.tau,
+            renewals=float(self._renewals(run).mean()),
             loss=float(np.mean(measured.loss)),
             loss_error=float(np.sqrt(np.sum(np.square(measured.loss_error)))) / settings.chains,
             recorded=run.recorded_after_burn_in,
@@ -221,7 +220,22 @@ class Loop:
             seconds=run.seconds,
             rate=self._pace.rate(run.seconds, run.pairs_used),
             records=records,
+            growth=lambda: self._growth(run),
         )
+
+    def _renewals(self, run: RunState) -> np.ndarray:
+        """How often every chain (chains,) has renewed its path since the record before."""
+        target = self.sampler.target
+        share = share_renewed(run.state.sizes, self.sampler.program.move, target.problem.dim)
+        return share * np.asarray(run.tally.accepted, np.float64) / target.tau
+
+    def _growth(self, run: RunState) -> float:
+        """How many times as many examples a decision reads where the factor of s is 1."""
+        then, now = (
+            largest_batch(self.sampler, run.state, run.epoch, control)
+            for control in (run.control._replace(tilt=1.0), run.control)
+        )
+        return then / now
 
     def _observe(
         self,
@@ -237,6 +251,7 @@ class Loop:
         return Observation(
             s=sampler.s_at(run.epoch, run.control),
             sizes=mean_sizes(run.state.sizes, sampler.settings.move, sampler.settings.chains),
+            renewals=self._renewals(run),
             measured=measured,
             held_out=held_out,
             spent=spent,

@@ -16,6 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextCol
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
+from trajens.errors import require
+
 _LINE_SECONDS = 10.0
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -45,14 +47,31 @@ Stop = Callable[[], bool] | Callable[[Progress], bool]
 """Says whether a run is to end; one that takes a parameter is handed the `Progress`."""
 
 
+def require_watchers(progress: Any, stop: Any) -> None:
+    """Refuse what can neither show how far a run is, nor say when it is to end."""
+    require(
+        isinstance(progress, bool) or callable(progress),
+        f"progress must be True, False or a function of a Progress, got {progress!r}; try progress=True.",
+    )
+    require(
+        stop is None or (callable(stop) and _count_needed(stop) <= 1),
+        f"stop must be a function of nothing or of a Progress, got {stop!r}; try lambda now: now.loss < 0.1.",
+    )
+
+
 def takes_progress(stop: Any) -> bool:
     """Whether a function that says when to stop must be handed something."""
+    return _count_needed(stop) > 0
+
+
+def _count_needed(function: Any) -> int:
+    """How many arguments it must be given; 0 where it does not say."""
     try:
-        parameters = inspect.signature(stop).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return False
+        return 0
     placed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return any(one.kind in placed and one.default is one.empty for one in parameters)
+    return sum(one.kind in placed and one.default is one.empty for one in parameters)
 
 
 class ProgressBar:

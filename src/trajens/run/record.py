@@ -29,8 +29,8 @@ class Observation(NamedTuple):
 
     Attributes
     ----------
-    s, sizes : (chains,)
-        The tilt, and the size of tuned moves.
+    s, sizes, renewals : (chains,)
+        The tilt, the size of tuned moves, and how often the path was renewed since the record before.
     measured : Measurement
     held_out : (chains,) or None
         The loss of examples that are held out.
@@ -46,6 +46,7 @@ class Observation(NamedTuple):
 
     s: np.ndarray
     sizes: np.ndarray
+    renewals: np.ndarray
     measured: Measurement
     held_out: np.ndarray | None
     spent: Spent
@@ -79,6 +80,7 @@ def make_record(run: RunState, found: Observation) -> Records:
         "tilt_weight": np.zeros(chains) if audit is None else audit.tilt_weight,
         "weight_rms": measured.weight_rms,
         "move_size": found.sizes,
+        "renewals": found.renewals,
         **dict(zip(PROJECTIONS, np.asarray(measured.projections).T, strict=True)),
         **{reason.label: tally.reasons[:, reason] for reason in Reason if found.is_capped or reason != Reason.CAPPED},
         **(dict(zip(STEPS, found.spent.steps, strict=True)) if found.counts_steps else {}),

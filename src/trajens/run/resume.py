@@ -15,6 +15,7 @@ from typing import Any, Unpack, cast
 from trajens import acceptance, moves
 from trajens.convergence import Converged
 from trajens.errors import InputError, integer, require
+from trajens.files import path_of
 from trajens.moves import scan
 from trajens.problem import Problem
 from trajens.run import control
@@ -23,7 +24,7 @@ from trajens.run.identity import RunIdentity
 from trajens.run.progress import Show, Stop
 from trajens.run.run import Run, renamed_settings, run_or_resume
 from trajens.run.stored import StoredRun
-from trajens.run.train import HELD_OUT
+from trajens.run.train import HELD_OUT, in_usual_precision
 from trajens.sampling import exchange
 from trajens.sampling.settings import Settings, SettingsDict, settings_of
 from trajens.schedule import Ramp, Steps
@@ -65,7 +66,7 @@ def resume(
     -------
     Run
     """
-    stored = StoredRun.of(RunFiles(Path(path), falls_back=True))
+    stored = StoredRun.of(RunFiles(path_of(path), falls_back=True))
     more = integer("epochs", epochs, 0, "give the number of epochs to add")
     if stored.config is not None:
         require(
@@ -120,6 +121,8 @@ def _remade(stored: StoredRun, what: Problem | Target, given: Mapping[str, Any])
         schedule = _made(known.get("schedule"), "s", parts)
         s = known["s"] if schedule is None else schedule
         problem = what.hold_out(HELD_OUT) if is_held_out else what
+        if isinstance(controller, Budget):
+            problem = in_usual_precision(problem, known["prior"])
         target = Target(problem, known["tau"], known["sigma"], s, known["prior"])
     asked = renamed_settings(given)
     for one in fields(Settings):

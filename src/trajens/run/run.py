@@ -30,8 +30,8 @@ from trajens.run.exchange import replicas_at_start
 from trajens.run.identity import RunIdentity, describe_run
 from trajens.run.log import Log
 from trajens.run.loop import Loop, show_progress
-from trajens.run.progress import Show, Stop
-from trajens.run.state import RunState, first_run_state, unpack
+from trajens.run.progress import Show, Stop, require_watchers
+from trajens.run.state import RunState, first_run_state, is_common, unpack
 from trajens.run.stored import Recorded, StoredRun, in_lines, summary_of
 from trajens.run.tables import Summary
 from trajens.sampling.footprint import require_room
@@ -105,6 +105,11 @@ class Run(Recorded):
         return self.run_state.start
 
     @property
+    def is_start_common(self) -> bool:
+        """Whether several chains began at one model."""
+        return self.run_state.is_start_common
+
+    @property
     def paths(self) -> np.ndarray:
         """The last path of every chain, (chains, tau, dim)."""
         return np.asarray(self.state.path)
@@ -137,9 +142,9 @@ class Run(Recorded):
     def summary(self, chains: Any = None) -> Summary:
         """Plain numbers over the epochs after burn-in, averaged over all chains or those in `chains`, as a dict.
 
-        ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are standard errors over chains, NaN for a
-        single one. ``loss_mcse`` is that of the loss by the effective draws of all records; ``rhat`` and ``ess`` are
-        the worst of what `convergence` finds, NaN where records are too few to say.
+        ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are standard errors over chains, by Student's
+        law, NaN for a single one. ``loss_mcse`` is that of the loss by the effective draws of all records; ``rhat`` and
+        ``ess`` are the worst of what `convergence` finds, NaN where records are too few to say.
         """
         return summary_of(self.records, self.burn_in, self.epochs, self.seconds, chains)
 
@@ -160,6 +165,7 @@ class Run(Recorded):
         `epochs` are added to those done. `records` defaults to as many per epoch as after burn-in so far. A run with a
         directory goes on writing there.
         """
+        require_watchers(progress, stop)
         out = None if self.out is None else self.out.again()
         with own_errors(self.target.problem), out or nullcontext():
             identity = RunIdentity(self.target, self.settings, self.controller)
@@ -245,7 +251,8 @@ def sample(
         if initial is None:
             # Paths of the user's are looked at before anything is compiled.
             sampler.compile_ahead()
-        return first_run_state(sampler.init(initial), sampler.control, marks)
+        first = first_run_state(sampler.init(initial), sampler.control, marks)
+        return replace(first, is_start_common=is_common(first.state.path))
 
     identity = RunIdentity(target, how, controller)
     return run_or_resume(identity, begin, directory, progress=progress, stop=stop, epochs=epochs)
@@ -298,6 +305,7 @@ def run_or_resume(
     """Run from what `begin` makes of a sampler, or from what is in the directory; to `epochs` at least."""
     target, settings, controller = identity.target, identity.settings, identity.controller
     controller.check(target.s_of_chains(settings.chains))
+    require_watchers(progress, stop)
     with own_errors(target.problem), directory or nullcontext():
         run = None if directory is None or not directory.resume else restore(identity, directory)
         sampler = None
@@ -355,7 +363,7 @@ def restore(identity: RunIdentity, directory: RunDirectory) -> Run | None:
     if identity.fingerprint is not None:
         stored.require_network(identity.fingerprint.network)
     files = directory.restore()
-    StoredRun.of(files).warn_of_another_machine()
+    StoredRun.of(files).warn_of_another_machine(target.problem)
     state = unpack(files.arrays, _state_like(target, settings), files.marks)
     kept = map_history(directory.path, state.recorded) if settings.keep_paths else None
     return Run(

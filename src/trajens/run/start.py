@@ -34,7 +34,7 @@ from trajens.records import Records
 from trajens.run.control import Budget
 from trajens.run.identity import RunIdentity, require_same
 from trajens.run.progress import Progress, ProgressBar, Show
-from trajens.run.state import IDENTITY, RunState, first_run_state
+from trajens.run.state import IDENTITY, RunState, first_run_state, is_common
 from trajens.run.stored import StoredRun
 from trajens.sampling.kernel import State
 from trajens.sampling.measure import HELD_OUT_EXAMPLES, mean_losses
@@ -294,7 +294,8 @@ def first_state(sampler: Sampler, budget: Budget, paths: np.ndarray | None, pair
     memory = program.acceptance.while_rising(jax.tree.map(np.asarray, state.acceptance))
     state = sampler.with_memory(state, memory) if memory else state
     first = budget.first_mark(program.chunk, program.lanes, pairs)
-    return replace(first_run_state(state, control, np.array([first]), pairs), reference_loss=reference)
+    begun = first_run_state(state, control, np.array([first]), pairs)
+    return replace(begun, reference_loss=reference, is_start_common=is_common(state.path))
 
 
 def _slope_pairs(sampler: Sampler, budget: Budget) -> float:

@@ -91,6 +91,8 @@ class RunState:
         Where paths have been, of a run that exchanges them.
     start : dict of arrays (chains, records)
         How the loss fell in the start, of a run that began with one.
+    is_start_common : bool
+        Whether several chains began at one model.
     """
 
     state: State
@@ -108,6 +110,7 @@ class RunState:
     seconds: float = 0.0
     replicas: Replicas | None = None
     start: Records = field(default_factory=dict)
+    is_start_common: bool = False
 
     @property
     def is_complete(self) -> bool:
@@ -152,8 +155,19 @@ def unpack(arrays: Arrays, like: RunState, marks: np.ndarray) -> RunState:
         like = replace(like, replicas=None)
     named = {one.name: getattr(like, one.name) for one in fields(like)}
     leaves, structure = jax.tree_util.tree_flatten_with_path(named)
-    found = [_like(leaf, arrays[_name(path)]) for path, leaf in leaves]
+    known = {**dict.fromkeys(_LATER, False), **arrays}
+    found = [_like(leaf, known[_name(path)]) for path, leaf in leaves]
     return replace(RunState(**jax.tree.unflatten(structure, found)), marks=marks)
+
+
+_LATER = ("is_start_common",)
+"""What checkpoints of this format had not from the beginning."""
+
+
+def is_common(paths: Any) -> bool:
+    """Whether several chains have the same first model; `paths` (chains, tau, dim) are those of a start."""
+    first = np.asarray(paths)[:, 0]
+    return len(first) > 1 and bool((first == first[0]).all())
 
 
 def _like(leaf: Any, array: np.ndarray) -> Any:

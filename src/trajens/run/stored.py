@@ -17,8 +17,9 @@ from trajens.convergence import Group, by_s
 from trajens.convergence import criteria as convergence
 from trajens.convergence.criteria import in_words
 from trajens.errors import InputError, StorageError, require
-from trajens.files import in_shell, write_atomically
+from trajens.files import in_shell, path_of, write_atomically
 from trajens.losses import Network
+from trajens.problem import Problem
 from trajens.records import Records, after_burn_in, has_summary, summarise
 from trajens.run.arviz import inference_data
 from trajens.run.identity import describe_machine, require_same, require_same_network
@@ -134,7 +135,7 @@ class Recorded:
         Parameters
         ----------
         s : float, optional
-            Chains of this s; needed where there are several, which sample several laws.
+            Chains of this s; needed where there are several, which sample several distributions.
         chains : sequence of int, optional
             Their numbers; default all of the s.
         parameters : bool or sequence of int, optional
@@ -161,7 +162,7 @@ class StoredRun(Recorded):
     """
 
     def __init__(self, path: str | Path):
-        self.files = RunFiles(Path(path))
+        self.files = RunFiles(path_of(path))
 
     @classmethod
     def of(cls, files: RunFiles) -> Self:
@@ -179,6 +180,11 @@ class StoredRun(Recorded):
     def arrays(self) -> Arrays:
         """The newest whole checkpoint, as it is stored."""
         return self.files.arrays
+
+    @property
+    def is_start_common(self) -> bool:
+        """Whether several chains began at one model; not known of runs of earlier versions."""
+        return bool(self.arrays.get("is_start_common", False))
 
     @property
     def has_checkpoint(self) -> bool:
@@ -321,9 +327,9 @@ class StoredRun(Recorded):
         """Refuse a hashable network that says something else of the saved path than the one it was trained with."""
         require_same_network(self.arrays, self._paths, network, f"'{self.path}'")
 
-    def warn_of_another_machine(self) -> None:
+    def warn_of_another_machine(self, problem: Problem) -> None:
         """Say so where results may differ in their last bits from those of a run that was never interrupted."""
-        before, now = (self.sessions or [{}])[-1], describe_machine()
+        before, now = (self.sessions or [{}])[-1], describe_machine(problem)
         changed = [
             f"{name} {before[name]} (now {now[name]})"
             for name in _MADE_WITH

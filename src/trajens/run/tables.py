@@ -19,6 +19,7 @@ _FORMATS = {
     "loss_stderr": ".2g",
     "loss_mcse": ".2g",
     "acceptance_rate": BY_NAME["acceptance"].spec,
+    "tilt_error_stderr": ".2%",
     "ess": ",.0f",
     "rhat": ".3f",
     "seconds": ".1f",

@@ -19,6 +19,9 @@ import numpy as np
 
 from trajens.acceptance import AcceptanceTest, Metropolis, Penalty
 from trajens.errors import integer, number, require
+from trajens.kernels import HALF
+from trajens.losses import CrossEntropy
+from trajens.moves import Proposer, SingleSite, by_layer
 from trajens.problem import NOISE, Problem
 from trajens.records import MAX_EPOCHS
 from trajens.run.advice import report
@@ -233,6 +236,7 @@ def training_setup(
     is_noise_unknown = problem.likelihood == NOISE and s is None and loss is None
     if is_noise_unknown and problem.held_out is None:
         problem = problem.hold_out(HELD_OUT)
+    problem = in_usual_precision(problem, prior, given.get("devices"))
     sigma = usual_sigma(scale_of(problem, prior)) if sigma is None else sigma
     target = Target(problem, tau, sigma, 1.0 if s is None else s, prior)
     require(
@@ -240,6 +244,8 @@ def training_setup(
         f"s must be numbers > 0 that are reached in burn-in, got {s!r}; leave it out for as much as the budget allows.",
     )
     goal = None if loss is None else number("loss", loss, "give the loss per model to reach")
+    if given.get("move") is None:
+        given["move"] = usual_move(problem)
     if given.get("acceptance") is None:
         given["acceptance"] = usual_acceptance(problem, chains * target.tau, given.get("devices"))
     if isinstance(given["scores"], str) and given["scores"] == AUTO:
@@ -284,6 +290,16 @@ def usual_chains(problem: Problem) -> int:
     return CHAINS_OF_FEW if has_few(problem) else 1
 
 
+def is_by_layer(problem: Problem) -> bool:
+    """Whether one layer of models is moved at a time: of several, where decisions are made on minibatches."""
+    return len(problem.layers) > 1 and not has_few(problem)
+
+
+def usual_move(problem: Problem) -> Proposer:
+    """A redraw of one model, or of one of its layers, of a size that is tuned."""
+    return by_layer(problem.layers if is_by_layer(problem) else (), SingleSite())
+
+
 def usual_acceptance(
     problem: Problem, models: int, devices: Sequence[jax.Device] | None = None, **options: Any
 ) -> AcceptanceTest:
@@ -291,6 +307,23 @@ def usual_acceptance(
     if has_few(problem):
         return Metropolis()
     return Penalty(usual_chunk(problem.population.most, models, devices), pool=True, **options)
+
+
+def in_usual_precision(
+    problem: Problem, prior: float | str | None = "auto", devices: Sequence[jax.Device] | None = None
+) -> Problem:
+    """The problem with losses in half precision, where a GPU has a kernel for it and none was asked for.
+
+    What rounding changes is far below the tolerance of decisions, and an evaluation takes half the time. Weights of a
+    flat prior may grow beyond those on which that was checked.
+    """
+    loss, known = problem.loss, problem.prior if prior == "auto" else prior
+    is_on_gpu = (devices or jax.devices())[0].platform != "cpu"
+    if known is None or not is_on_gpu or not isinstance(loss, CrossEntropy) or loss.precision is not None:
+        return problem
+    kernel = loss.model.kernel
+    is_native = kernel is not None and kernel.is_for(problem.data)
+    return problem.with_loss(replace(loss, precision=HALF)) if is_native else problem
 
 
 def usual_chunk(size: int, models: int, devices: Sequence[jax.Device] | None = None) -> int | None:

@@ -134,7 +134,10 @@ def spaced(s: np.ndarray, rejection: np.ndarray) -> np.ndarray:
     The sum of rejection probabilities along a ladder hardly depends on where its levels are: between s and s + ds a
     part lambda(s) ds is rejected. New levels are at equal parts of the integral of lambda, which is known at the old
     ones and interpolated between them in ln s by a monotone cubic (Syed, Bouchard-Cote, Deligiannidis, Doucet 2022).
+    A level of 0, which has no logarithm, stays, and so does the one above it.
     """
+    if s[0] == 0:
+        return s if len(s) == 2 else np.concatenate([s[:1], spaced(s[1:], rejection[1:])])
     from scipy.interpolate import PchipInterpolator
 
     barrier = np.concatenate([[0.0], np.cumsum(rejection)])

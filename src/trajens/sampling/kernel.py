@@ -177,13 +177,12 @@ def _assign(program: Program, inputs: Inputs, state: State, lanes: Lanes, stop: 
     """
     lane = jnp.arange(program.lanes)
     phase_key = fold_in(state.key, state.phase_epoch)
-    sites = jax.vmap(
-        jax.vmap(
-            lambda k, phase, j: site_of_lane(program.scan, program.move, k, phase, j, program.tau), (None, None, 0)
-        ),
-        (0, 0, None),
-    )
-    site, exists = sites(phase_key, state.phase, lane)
+    size = state.sizes.size if program.is_tuned else None
+
+    def sites(key: Key, phase: jax.Array, size: jax.Array | None) -> tuple[Site, jax.Array]:
+        return jax.vmap(lambda j: site_of_lane(program.scan, program.move, key, phase, j, program.tau, size))(lane)
+
+    site, exists = jax.vmap(sites)(phase_key, state.phase, size)
     # Lanes without a site must not reach outside the path.
     site = jax.tree.map(lambda leaf: jnp.where(exists, leaf, 0), site)
     count = exists.sum(1, dtype=jnp.int32)

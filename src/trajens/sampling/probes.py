@@ -145,7 +145,7 @@ def _propose(
     propose = proposer(program, inputs)
 
     def one(key: Key, path: jax.Array, sizes: Any) -> tuple[Site, Proposal, jax.Array, jax.Array]:
-        site = _site(program, key)
+        site = _site(program, key, sizes)
         proposal = propose(key, path, site, sizes)
         change = changes(path, site, proposal)
         return site, proposal, (change**2).sum(), directions @ change.sum(0) / program.tau
@@ -197,14 +197,15 @@ def _look_at_group(
     return found._replace(differences=differences, steps=steps)
 
 
-def _site(program: Program, key: Key) -> Site:
+def _site(program: Program, key: Key, sizes: Any) -> Site:
     """A site of a random phase."""
+    size = sizes.size if program.is_tuned else None
     word = words(key, Purpose.SITE, 2)
     phase = below(word[0], _PHASES).astype(jnp.int32)
     lanes = jnp.arange(program.lanes)
-    sites, exists = jax.vmap(lambda lane: site_of_lane(program.scan, program.move, key, phase, lane, program.tau))(
-        lanes
-    )
+    sites, exists = jax.vmap(
+        lambda lane: site_of_lane(program.scan, program.move, key, phase, lane, program.tau, size)
+    )(lanes)
     # Lanes without a site come last.
     count = exists.sum(dtype=jnp.uint32)
     lane = ((word[1] >> 16) * count >> 16).astype(jnp.int32)

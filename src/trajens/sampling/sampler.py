@@ -300,7 +300,9 @@ def s_of(target: Target, control: Control, epoch: int, chains: int) -> np.ndarra
     """The s of every chain at an epoch, shape (chains,)."""
     s = target.s_at(epoch, chains)
     if control.levels is not None:
-        s = s * (control.levels.astype(np.float64) / target.s_of_chains(chains))
+        asked = target.s_of_chains(chains)
+        # A level of 0 stays 0.
+        s = s * (control.levels.astype(np.float64) / np.where(asked == 0, 1, asked))
     return np.asarray(s * control.tilt)
 
 

@@ -259,8 +259,9 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     known = {one.name: one for one in fields(Settings)}
     # What users call so are the scores by which examples are drawn.
     given = {"scores" if name == "example_weights" else name: value for name, value in given.items()}
+    names = ", ".join("example_weights" if name == "scores" else name for name in known)
     for name in given:
-        require(name in known, f"settings must be among {', '.join(known)}, got {name!r}; check the spelling.")
+        require(name in known, f"settings must be among {names}, got {name!r}; check the spelling.")
     parts = {name for name, one in known.items() if one.default is MISSING or one.default == ()}
     return Settings(**{name: value for name, value in given.items() if value is not None or name not in parts})
 

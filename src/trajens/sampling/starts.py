@@ -18,6 +18,7 @@ them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.errors import require
-from trajens.losses import Loss, compiled_losses_of_pairs, losses_of_pairs
+from trajens.host import External, require_alone
+from trajens.losses import CountingLoss, Loss, compiled_losses_of_pairs, losses_of_pairs
 from trajens.population import Population
 from trajens.precision import as_single, single
 from trajens.problem import Problem
@@ -39,6 +41,8 @@ from trajens.target import Target
 
 _CHECKED = 256
 """Examples on which the loss of a start must be finite."""
+_ALONE = 0.9
+"""Share of the losses that must be the same in another batch; where a loss jumps, rounding moves a few."""
 
 
 def chain_keys(seed: int | Sequence[int], chains: int) -> Key:
@@ -62,12 +66,16 @@ def initial_paths(target: Target, key: Key, initial: Any = None) -> np.ndarray:
         One per chain.
     initial : array or None
         A model (dim,) to diffuse from, a path (tau, dim) for all chains, or paths (chains, tau, dim). None: another
-        random model for every chain, with the initial model and spread of the problem, or else from the prior (standard
-        deviation dim^-1/2 if that is flat).
+        random model for every chain, with the initial model and spread of the problem (or `Problem.apart`, of all but
+        the first), or else from the prior (standard deviation dim^-1/2 if that is flat).
     """
     chains, tau, dim = key.first.shape[0], target.tau, target.problem.dim
     if initial is None:
-        path = np.asarray(_random_walk(key, *_first_model(target), target.sigma, tau))
+        centre, spread = _first_model(target)
+        if target.problem.spread is None and target.problem.apart is not None:
+            # The first chain begins at the model that was given.
+            spread = target.problem.apart * (np.arange(chains) > 0)[:, None, None]
+        path = np.asarray(_random_walk(key, centre, np.asarray(spread, np.float32), target.sigma, tau))
     else:
         given = as_single("initial", initial).astype(np.float32)
         accepted = {(dim,), (tau, dim), (chains, tau, dim)}
@@ -108,14 +116,54 @@ def _check_losses(target: Target, path: np.ndarray) -> None:
     models = path[:8].reshape(-1, path.shape[-1])[:64]
     pairs = np.concatenate([models, models[: len(models) % 2]]).reshape(-1, 2, path.shape[-1])
     some = np.asarray(problem.population.at(np.arange(min(problem.population.most, _CHECKED), dtype=np.int32)))
-    members = np.repeat(some[None], len(pairs), axis=0)
-    losses = np.asarray(compiled_losses_of_pairs(problem.loss, problem.data, pairs, members, np.ones(len(pairs), bool)))
+
+    def losses_on(members: np.ndarray) -> np.ndarray:
+        of_pairs = np.repeat(members[None], len(pairs), axis=0)
+        active = np.ones(len(pairs), bool)
+        return np.asarray(compiled_losses_of_pairs(problem.loss, problem.data, pairs, of_pairs, active))
+
+    losses = losses_on(some)
     bad = int((~np.isfinite(losses)).sum())
     require(
         bad == 0,
         f"the loss of the initial path must be finite, got {bad} NaN or infinite values of {losses.size}; start from "
         "smaller weights or make the loss finite on all data.",
     )
+    if isinstance(problem.loss, (External, CountingLoss)):
+        # The first was tried when the problem was made; examples of the second are dear, and simulated one by one.
+        return
+    # The first half of them, twice and backwards: of one shape, so that nothing is compiled.
+    again = np.resize(np.arange(max(len(some) // 2, 1)), len(some))[::-1]
+    require_alone(losses[..., again], losses_on(some[again]), _ALONE)
+    _require_same_when_traced_again(problem, pairs)
+
+
+def _require_same_when_traced_again(problem: Problem, pairs: np.ndarray) -> None:
+    """Refuse a loss that holds numbers which were drawn when it was traced: every program would have others."""
+    members = np.asarray(problem.population.at(np.arange(2, dtype=np.int32)))[None]
+    given = problem.data, pairs[:1], members, np.ones(1, bool)
+
+    def traced() -> Any:
+        return jax.make_jaxpr(lambda *given: losses_of_pairs(problem.loss, *given))(*given)
+
+    first, second = traced(), traced()
+    if _ADDRESS.sub("", str(first)) == _ADDRESS.sub("", str(second)) and _are_same(first.consts, second.consts):
+        return
+    # Texts may differ where numbers do not.
+    one, other = (np.asarray(jax.jit(lambda *g: losses_of_pairs(problem.loss, *g))(*given)) for _ in range(2))
+    require(
+        np.allclose(one, other, rtol=1e-3, equal_nan=True),
+        "loss must give the same losses for the same arguments, got others when traced again; leave out what is "
+        "random, or make it of the example, for instance of a seed in data.",
+    )
+
+
+_ADDRESS = re.compile("0x[0-9a-f]+")
+
+
+def _are_same(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    pairs = zip(before, now, strict=False)
+    return len(before) == len(now) and all(a is b or np.array_equal(a, b) for a, b in pairs)
 
 
 _MEMORY, _SQUARES, _TINY = 0.9, 0.999, 1e-8

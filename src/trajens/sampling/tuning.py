@@ -78,10 +78,15 @@ def mean_sizes(sizes: Any, move: Proposer, chains: int) -> np.ndarray:
 
 def share_renewed(sizes: Any, move: Proposer, dim: int) -> float:
     """The part of a model that an accepted move renews, on average over chains and kinds of moves."""
-    total, share = sum(weight for weight, _ in move.components), 0.0
-    for kind, (weight, component) in enumerate(move.components):
-        size = None
-        if isinstance(sizes, Sizes) and component.is_sized:
-            size = float(np.exp(np.asarray(sizes.log_size, np.float64)[:, kind]).mean())
-        share += weight / total * component.renewed_share(size, dim)
-    return share
+    chains = np.exp(np.asarray(sizes.log_size, np.float64)) if isinstance(sizes, Sizes) else [None]
+    return float(np.mean([_share_of_chain(size, move, dim) for size in chains]))
+
+
+def _share_of_chain(size: np.ndarray | None, move: Proposer, dim: int) -> float:
+    is_tuned = [size is not None and component.is_sized for _, component in move.components]
+    weights = np.asarray(move.weights(size), np.float64)
+    shares = [
+        component.renewed_share(float(size[kind]) if is_tuned[kind] else None, dim)
+        for kind, (_, component) in enumerate(move.components)
+    ]
+    return float(weights @ shares / weights.sum())

@@ -297,7 +297,7 @@ class RunDirectory:
             "another directory.",
         )
         try:
-            remove_leftovers(self.path, CONFIG, PLAN, checkpoint.PATTERN)
+            remove_leftovers(self.path, CONFIG, PLAN, START, checkpoint.PATTERN)
             # What was read before the lock was taken may have changed since.
             self.__dict__.pop("files", None)
             self._require_free()
@@ -319,8 +319,7 @@ class RunDirectory:
         if files.is_begun:
             raise InputError(
                 f"out must be a new or empty directory, got '{self.path}', which holds a run; continue it with "
-                f"trajens resume {in_shell(self.path)} (RunDirectory(path, resume=True) in Python) or choose another "
-                "name."
+                f"trajens resume {in_shell(self.path)} (resume=True in Python) or choose another name."
             )
         others = sorted(file.name for file in self.path.iterdir() if file.name != _LOCK)
         require(

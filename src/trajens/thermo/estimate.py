@@ -1,11 +1,12 @@
 """Estimates and their errors, from observed losses: by leaving out chains, and groups of the examples.
 
-    error^2 = (R - 1)/R sum_r (x_{-r} - x_{-.})^2 + (1 - n/N) (G - 1)/G sum_g (x_{-g} - x_{-.})^2
+    error^2 = t_R^2 (R - 1)/R sum_r (x_{-r} - x_{-.})^2 + (1 - n/N) (G - 1)/G sum_g (x_{-g} - x_{-.})^2
 
 x_{-r} is the result without ladder r of R: draws of a chain are correlated, and so may be chains of one ladder, but
 ladders are independent. Where some s have more chains than others there are no ladders; all chains are then taken to be
-independent, and each is left out by itself. x_{-g} is the result from losses without group g of the n examples they
-were measured on; it also tells the bias that noisy losses bring into what is not linear in them, which is taken off.
+independent, and each is left out by itself. With t_R, of Student's law, an error from R of them covers 68 %, as one
+from many does. x_{-g} is the result from losses without group g of the n examples they were measured on; it also tells
+the bias that noisy losses bring into what is not linear in them, which is taken off.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trajens.errors import require
+from trajens.records import of_few
 from trajens.thermo.observation import Observed
 
 
@@ -65,7 +67,7 @@ def estimate(
             variance = np.full_like(value, np.nan)
             continue
         found = np.array([statistic(sample) for sample in samples])
-        variance += (count - 1) / count * ((found - found.mean(0)) ** 2).sum(0)
+        variance += of_few(count) ** 2 * (count - 1) / count * ((found - found.mean(0)) ** 2).sum(0)
     if observed.groups is not None:
         count, unseen = len(observed.groups), 1.0 - observed.share
         others = ((count * observed.losses - group) / (count - 1) for group in observed.groups)

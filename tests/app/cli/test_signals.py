@@ -88,6 +88,60 @@ def test_a_run_killed_at_random_moments_ends_where_it_would_have_ended(environme
         np.testing.assert_allclose(records[name], expected[name], rtol=tolerance, err_msg=name)
 
 
+def when_written(process, file):
+    """Wait until a file is written again, or the process has ended."""
+    stamp = file.stat().st_mtime_ns if file.exists() else 0
+    begin = time.monotonic()
+    while process.poll() is None and (not file.exists() or file.stat().st_mtime_ns == stamp):
+        assert time.monotonic() - begin < 120
+        time.sleep(0.005)
+
+
+@pytest.mark.slow
+def test_a_start_by_evolution_killed_again_and_again_ends_where_it_would_have_ended(environment, tmp_path):
+    rng = np.random.default_rng(0)
+    table, whole, killed = tmp_path / "table.csv", tmp_path / "whole", tmp_path / "killed"
+    rows = [f"{a:.3f},{b:.3f},{int(a > 0)}" for a, b in rng.standard_normal((60, 2))]
+    table.write_text("\n".join(["a,b,y", *rows]) + "\n")
+    train = ["train", table, "--hidden", "8", "--budget", "1e6", "--chains", "2", "--records", "8"]
+    train += ["--checkpoint-seconds", "0", "--out"]
+    assert finish(start(environment, *train, whole))[0] == 0
+    for kill in range(3):
+        process = start(environment, *((*train, killed) if kill == 0 else ("resume", killed)))
+        when_written(process, killed / "start.npz")
+        process.send_signal(signal.SIGKILL)
+        code, messages = finish(process)
+        assert code == -signal.SIGKILL, messages
+        assert not checkpoints(killed)
+    # What a kill in the middle of writing leaves.
+    (killed / ".start.npz-abcdefgh").write_bytes(b"PK")
+    assert finish(start(environment, "resume", killed))[0] == 0
+    np.testing.assert_array_equal(StoredRun(whole).paths, StoredRun(killed).paths)
+    for name, values in StoredRun(whole).start_records.items():
+        np.testing.assert_array_equal(StoredRun(killed).start_records[name], values)
+    assert {file.name for file in killed.iterdir()} == {file.name for file in whole.iterdir()}
+
+
+@pytest.mark.slow
+def test_a_page_is_whole_whenever_its_watching_is_killed_and_the_run_goes_on(environment, tmp_path):
+    out, page = tmp_path / "run", tmp_path / "page.html"
+    run = start(environment, *TRAIN, "--epochs", "1e9", "--out", out)
+    wait_for_checkpoint(run, out)
+    rng = random.Random(0)
+    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        watching = start(environment, "report", out, "--watch", "--every", "0.05", "--out", page)
+        when_written(watching, page)
+        time.sleep(rng.uniform(0.0, 0.5))
+        watching.send_signal(number)
+        code, messages = finish(watching)
+        assert code == (130 if number == signal.SIGINT else -number), messages
+        assert "Traceback" not in messages
+        assert page.read_text().rstrip().endswith("</html>")
+    assert run.poll() is None
+    run.send_signal(signal.SIGTERM)
+    assert finish(run)[0] == 75
+
+
 @pytest.mark.parametrize(
     "number",
     [signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGINT, signal.SIGUSR1))],

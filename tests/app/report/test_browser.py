@@ -72,8 +72,8 @@ def content(tmp_path_factory):
         cli.app([*command, "--out", str(out)])
     one = load_view(out)
     start = {"data_used": np.tile(np.arange(100, 1100, 100), (3, 1)), "loss": np.geomspace(9.0, 1.0, 30).reshape(3, 10)}
-    path = {**one.case.records, "data_used": one.case.records["data_used"] + 1000}
-    begun = replace(one, case=replace(one.case, start=start, records=path, pairs=float(path["data_used"].max())))
+    path = {**one.facts.records, "data_used": one.facts.records["data_used"] + 1000}
+    begun = replace(one, facts=replace(one.facts, start=start, records=path, pairs=float(path["data_used"].max())))
     swept = [
         look(tau=tau, s=s, seed=seed, accuracy=0.9) for tau in (1, 2, 4, 64) for s in (5.0, 20.0) for seed in (1, 2)
     ]

@@ -33,7 +33,7 @@ def audit(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure the error of s that small batches leave: the run samples the law of s (1 + error)."""
+    """Measure the error of s that small batches leave: the run samples at s (1 + error)."""
     use_all_cores()
     experiment = Experiment.load(StoredRun(directory))
     require(

@@ -26,7 +26,7 @@ COMMANDS = {
     "audit": (
         "audit:audit",
         LOOK,
-        "Measure the error of s that small batches leave: the run samples the law of s (1 + error).",
+        "Measure the error of s that small batches leave: the run samples at s (1 + error).",
     ),
     "picture": (
         "evaluate:picture",

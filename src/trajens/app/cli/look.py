@@ -110,7 +110,8 @@ def _print(rows: NumberTable, title: str, as_json: bool, more: dict[str, Any] | 
     if as_json:
         typer.echo(json.dumps(finite({"rows": list(rows), **(more or {})}), allow_nan=False))
         return
-    result = Table(title=title)
+    # Without lines, so that the columns fit a narrow terminal.
+    result = Table(title=title, box=None, padding=(0, 1))
     for name in rows.columns:
         result.add_column(name, justify="right", overflow="fold")
     for row in rows:

@@ -16,7 +16,7 @@ from trajens.app.report.chart import Chart, Series
 from trajens.app.report.html import Markup, left_out, panel
 from trajens.app.report.scales import is_logarithmic
 from trajens.columns import BY_NAME, COLUMNS, Average, Column
-from trajens.records import Records, after_burn_in, chains_by_s, learning_curve
+from trajens.records import Records, after_burn_in, chains_by_s, learning_curve, of_few
 from trajens.run.advice import RunFacts
 
 EPOCH = BY_NAME["epoch"].unit
@@ -168,7 +168,7 @@ def _around(
     """One standard error below and above the mean: over chains, or of measuring the loss."""
     mean, count = values.mean(0), len(values)
     if count > 1:
-        error = values.std(0, ddof=1) / np.sqrt(count)
+        error = values.std(0, ddof=1) / np.sqrt(count) * of_few(count)
     elif name == "loss" and "loss_error" in records:
         error = np.nan_to_num(records["loss_error"][group.chains[0]].astype(float))
     else:

@@ -17,7 +17,7 @@ from trajens.app.report.words import headline, listed, loss_unit, mark, scores_o
 from trajens.columns import BY_NAME, COLUMNS
 from trajens.datasets import Labelled
 from trajens.errors import require
-from trajens.files import write_with_folder
+from trajens.files import path_of, write_with_folder
 from trajens.records import chains_by_s
 from trajens.run.advice import audited_error
 from trajens.run.run import Run
@@ -171,7 +171,7 @@ def report(
         view = view_of(run, path.stem, labelled, draws)
     else:
         require(x is None, "x and y are for a run in memory, got them with a directory; use trajens report --data.")
-        view = load_view(run.path if isinstance(run, StoredRun) else Path(run), draws=draws)
+        view = load_view(run.path if isinstance(run, StoredRun) else path_of(run), draws=draws)
     write_page(path, page([view]))
     return path
 

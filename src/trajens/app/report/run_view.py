@@ -231,7 +231,9 @@ def view_of(run: Run, name: str, labelled: Labelled | None = None, draws: bool =
         found = evaluated(Tried(ensemble, labelled, "the data given", is_fresh=True), run.target.tau)
     return RunView(
         name=name,
-        stored=Remembered(dict(json.loads(json.dumps(run.description))), [describe_machine()], run.seconds),
+        stored=Remembered(
+            dict(json.loads(json.dumps(run.description))), [describe_machine(run.target.problem)], run.seconds
+        ),
         facts=facts,
         findings=findings(facts, None if run.out is None else run.out.path),
         summary=run.summary() if has_summary(facts.records, facts.burn_in) else None,

@@ -91,7 +91,7 @@ def settings(stored: StoredRun | Remembered, facts: RunFacts) -> dict[str, str]:
         "models in a path, tau": _text(known.get("tau")),
         "step between models, sigma": _text(known.get("sigma")),
         "tilt, s": _tilts(last.get("s")),
-        "law of the first model (prior)": _prior(known.get("prior")),
+        "prior of the first model": _prior(known.get("prior")),
         "acceptance test": _part(known.get("acceptance")),
         "moves": _part(known.get("move")),
         "order of updates": _part(known.get("scan")),
@@ -247,8 +247,8 @@ REGRESSOR = (
     ScoreLabel("r2", "R², variance explained", numerals.percent, "100 % is best"),
     ScoreLabel("single_rmse", "error of one model", numerals.number, "root mean square, mean over models"),
     ScoreLabel("spread", "spread of the models", numerals.number, "root mean square, in the units of the labels"),
-    ScoreLabel("coverage_68", "labels within 68 %", numerals.percent, "of the normal law of the models alone"),
-    ScoreLabel("nll", "negative log-likelihood", numerals.number, "nats per example, of that normal law"),
+    ScoreLabel("coverage_68", "labels within 68 %", numerals.percent, "of the normal distribution of the models alone"),
+    ScoreLabel("nll", "negative log-likelihood", numerals.number, "nats per example, of that normal distribution"),
 )
 
 

@@ -16,9 +16,11 @@ from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, out
 from trajens.app.sweeps.engines import Engine, Pending, engine_named
 from trajens.app.sweeps.lease import BEAT, WATCHED, Lease, holder
 from trajens.app.sweeps.plan import Plan
+from trajens.app.sweeps.results import columns_of, rows_of
 from trajens.app.sweeps.task import Task
 from trajens.errors import require
 from trajens.files import storage_errors, unfit_for_programs
+from trajens.run.tables import NumberTable
 
 COMPILED = "compiled"
 """Folder in which processes leave programs for each other, on one machine; it is the user's alone."""
@@ -59,6 +61,11 @@ class Swept:
     def run(self, name: str) -> Path:
         """The directory of a run."""
         return SweepDirectory(self.path).run(name)
+
+    def table(self) -> NumberTable:
+        """A row for every run, and for every s of one with several, as ``trajens sweep gather`` writes them."""
+        rows = rows_of(SweepDirectory(self.path))
+        return NumberTable([{name: row.get(name, "") for name in columns_of(rows)} for row in rows])
 
 
 def sweep(
