@@ -152,7 +152,7 @@ AVOIDED = {
 }
 """Words not to use, as patterns, and what to write instead."""
 # The appendix of a result, and two pages that are lists of measurements.
-AS_THEY_ARE = {"results/transition", "results/tables", "theory/tolerance"}
+AS_THEY_ARE = {"results/transition_details", "results/tables", "theory/tolerance"}
 
 
 def avoided(text):
