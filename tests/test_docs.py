@@ -151,8 +151,8 @@ AVOIDED = {
     r"\bwho finds\b": "a process that finds",
 }
 """Words not to use, as patterns, and what to write instead."""
-# A result with its details, and two pages that are lists of measurements.
-AS_THEY_ARE = {"results/transition", "results/transition_details", "results/tables", "theory/tolerance"}
+# The appendix of a result, and two pages that are lists of measurements.
+AS_THEY_ARE = {"results/transition_details", "results/tables", "theory/tolerance"}
 
 
 def avoided(text):

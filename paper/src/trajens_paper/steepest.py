@@ -64,6 +64,7 @@ class Ladders:
 
     def __init__(self, s: np.ndarray, loss: np.ndarray, tau: int, parts: list[slice] | None = None):
         self.s, self.loss, self.tau = s, loss, tau
+        self._laws: dict[float, Law] = {}
         if parts is None:
             is_broken = exchange_rates(self._sample(slice(None))) < LEAST_EXCHANGE
             ends = [0, *np.flatnonzero(is_broken) + 1, len(s)]
@@ -80,6 +81,11 @@ class Ladders:
 
     def law_at(self, s: float) -> Law:
         """That at an s which is a level or between linked ones."""
+        if s not in self._laws:
+            self._laws[s] = self._law_at(s)
+        return self._laws[s]
+
+    def _law_at(self, s: float) -> Law:
         found = [i for i, part in enumerate(self._parts) if self.s[part][0] <= s <= self.s[part][-1]]
         require(len(found) == 1, f"s must be a level or between linked ones, got {s:g}; there are draws at {self.s}.")
         part = self._parts[found[0]]
