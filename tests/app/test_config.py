@@ -290,6 +290,12 @@ def test_one_layer_is_moved_at_a_time_unless_something_is_said_of_moves():
     assert Experiment(resolve(tomllib.loads(experiment._written))).move == experiment.move
     for said in ({"by_layer": False}, {"fraction": 0.1}, {"tune": False}, {"epochs": 100}):
         assert isinstance(Experiment(resolve({"problem": "mnist", **said})).move, tj.SingleSite)
+    x, y = np.zeros((1100, 20), np.float32), np.arange(1100) % 2
+    for small in (tj.models.mlp((20, 40, 2)), tj.models.binary(tj.models.mlp((20, 60, 2)))):
+        assert isinstance(usual_move(small.problem(x, y)), tj.SingleSite)
+    large = tj.models.mlp((20, 60, 2))
+    assert isinstance(usual_move(large.problem(x, y)), tj.BalancedMixture)
+    assert isinstance(usual_move(large.problem(x[:1024], y[:1024])), tj.SingleSite)
     asked = Experiment(resolve({"problem": "mnist", "epochs": 100, "fraction": 0.1, "by_layer": True})).move
     assert [move for _, move in asked.moves] == [
         tj.LayerMove(n, tj.SingleSite(0.1)) for n in ("conv1", "conv2", "dense1")

@@ -30,7 +30,7 @@ from trajens.moves.scan import SCANS, Checkerboard
 from trajens.rl.problem import MAX_EPISODES
 from trajens.run.control import RECORDS
 from trajens.run.start import BUDGET, EVOLUTION, RANDOM
-from trajens.run.train import CHAINS_OF_FEW, FEW, HELD_OUT, STEPS_OF_SIGMA, TAU
+from trajens.run.train import CHAINS_OF_FEW, FEW, HELD_OUT, LARGE, STEPS_OF_SIGMA, TAU
 from trajens.run.train import RECORDS as RECORDS_BY_DATA
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.storage.directory import CHECKPOINT_SECONDS
@@ -261,7 +261,7 @@ class Config:
         kinds.switch,
         "Moves",
         "Move one layer of the network at a time.",
-        shown=f"by-layer; with --epochs, a --fraction or up to {FEW} examples no-by-layer",
+        shown=f"by-layer from {LARGE} parameters and {FEW + 1} examples on, unless --epochs or --fraction is given",
     )
     segment: int | None = _option(None, kinds.whole, "Moves", "Redraw N neighbouring models at a time.", shown="one")
     centre_of_mass: float | None = _option(

@@ -21,6 +21,7 @@ from trajens.acceptance import AcceptanceTest, Metropolis, Penalty
 from trajens.errors import integer, number, require
 from trajens.kernels import HALF
 from trajens.losses import CrossEntropy
+from trajens.models.binary import Binary
 from trajens.moves import Proposer, SingleSite, by_layer
 from trajens.problem import NOISE, Problem
 from trajens.records import MAX_EPOCHS
@@ -57,6 +58,9 @@ AUTO = "auto"
 FEW = 1024
 """Examples up to which decisions are made on all of them: a minibatch would have to be nearly as large, and there is
 no error of s to plan for."""
+
+LARGE = 1000
+"""Parameters from which on one layer is moved at a time."""
 
 CHAINS_OF_FEW = 4
 """Chains on so few examples: independent ones can be compared, and vote together."""
@@ -291,8 +295,12 @@ def usual_chains(problem: Problem) -> int:
 
 
 def is_by_layer(problem: Problem) -> bool:
-    """Whether one layer of models is moved at a time: of several, where decisions are made on minibatches."""
-    return len(problem.layers) > 1 and not has_few(problem)
+    """Whether one layer of models is moved at a time: of several, where decisions are made on minibatches.
+
+    Small networks gain less by it than compiling a move for every layer takes, and binary ones lose.
+    """
+    is_binary = isinstance(getattr(problem.loss, "model", None), Binary)
+    return len(problem.layers) > 1 and problem.dim >= LARGE and not is_binary and not has_few(problem)
 
 
 def usual_move(problem: Problem) -> Proposer:
