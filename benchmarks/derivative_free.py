@@ -35,7 +35,7 @@ import trajens as tj
 from deep_ensemble import numbers_of
 from rivals import Results
 from trajens.models import ACTIVATIONS, Binary, Mlp
-from trajens.models.base import Model, scaled
+from trajens.models.base import Model, scale_bytes
 from trajens.run.start import BUDGET, EVOLUTION, RANDOM
 
 HELD_OUT, BATCH, TAU = 5000, 256, 16
@@ -67,7 +67,7 @@ class StraightThrough:
             plain = self.model.model
             theta = _instead(self.model.used(theta), jnp.clip(theta, -1.0, 1.0))
         assert isinstance(plain, Mlp)
-        h = scaled(x).reshape(x.shape[0], -1)
+        h = scale_bytes(x).reshape(x.shape[0], -1)
         *hidden, (w, b) = plain.unpack(theta)
         for w_h, b_h in hidden:
             a = h @ w_h + b_h

@@ -8,6 +8,7 @@ many-parameters  a function with more than eight parameters; only public ones ca
 class-names      a name that two classes have, private and inner ones included
 positional       a call with more than six positional arguments, of which ``*more`` is one
 long             a module or ``__init__.py`` over 500 lines
+participles      a public function of a module whose name is a participle and nothing else, as ``written`` or ``tried``
 
 Excuses are tables of ``pyproject.toml`` with the names of these rules, and an excuse that nothing needs is a violation:
 
@@ -38,7 +39,10 @@ MAX_PARAMETERS = 8
 MAX_POSITIONAL = 6
 MIN_LINES_ALONE = 150
 """Lines from which a module may have a single importer."""
-RULES = ("one-importer", "many-parameters", "class-names", "positional", "long")
+RULES = ("one-importer", "many-parameters", "class-names", "positional", "long", "participles")
+IRREGULAR = {"begun", "built", "chosen", "drawn", "found", "given", "held", "kept", "known", "left", "made", "met"}
+IRREGULAR |= {"said", "seen", "shown", "spent", "taken", "told", "written"}
+"""Participles that do not end in "ed"."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -241,6 +245,7 @@ def offences(source: Source) -> list[Offence]:
         *_class_names(source),
         *_positional(source),
         *_long(source),
+        *_participles(source),
     ]
 
 
@@ -286,6 +291,18 @@ def _long(source: Source) -> Iterator[Offence]:
         if module.lines > MAX_LINES:
             what = f"{module.name} has {module.lines} lines; the most is {MAX_LINES}"
             yield Offence("long", module.name, module.place(), what)
+
+
+def _participles(source: Source) -> Iterator[Offence]:
+    for module in source.modules.values():
+        for node, scope, _ in module.nodes:
+            if isinstance(node, ast.FunctionDef) and scope == module.name and _is_participle(node.name):
+                name = f"{scope}.{node.name}"
+                yield Offence("participles", name, module.place(node), f"{name} is no verb")
+
+
+def _is_participle(name: str) -> bool:
+    return name in IRREGULAR or (name.isalpha() and name.endswith("ed") and not name.endswith("eed"))
 
 
 def _is_excused(source: Source, offence: Offence) -> bool:

@@ -46,7 +46,7 @@ class Unravel:
 
 
 @single
-def flattened(name: str, params: Any) -> tuple[np.ndarray, Unravel]:
+def flatten(name: str, params: Any) -> tuple[np.ndarray, Unravel]:
     """The parameters as a float32 vector (dim,), and the way back."""
     _refuse_statistics(name, params)
     leaves, structure = jax.tree_util.tree_flatten_with_path(params)
@@ -246,10 +246,10 @@ class Problem:
             own, give `sample` or `train` an array of ``[problem.ravel(p) for p in several]``
             as paths (chains, tau, dim).
         """
-        flat, unravel = flattened("params", params)
+        flat, unravel = flatten("params", params)
         around = spread
         if spread is not None:
-            around = np.full(flat.size, spread) if isinstance(spread, (int, float)) else flattened("spread", spread)[0]
+            around = np.full(flat.size, spread) if isinstance(spread, (int, float)) else flatten("spread", spread)[0]
         of_row = lambda theta, batch: loss(unravel(theta), batch)  # noqa: E731
         problem = cls(of_row, data, flat.size, flat, around, prior, likelihood=likelihood)
         problem._unravel = unravel
@@ -258,7 +258,7 @@ class Problem:
 
     def ravel(self, params: Any) -> np.ndarray:
         """Parameters in the shape the model was given in, as one row (dim,) of a path."""
-        return self._vector("params", flattened("params", params)[0])
+        return self._vector("params", flatten("params", params)[0])
 
     def unravel(self, theta: jax.Array) -> Any:
         """Parameters in the shape the model was given in."""

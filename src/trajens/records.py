@@ -18,7 +18,7 @@ MAX_EPOCHS = 2**31 - 1
 """Epochs of a run at most: they are counted in 32 bits."""
 
 
-def joined(tables: list[Records]) -> Records:
+def join_records(tables: list[Records]) -> Records:
     """Several tables, one after the other."""
     return {name: np.concatenate([table[name] for table in tables], axis=1) for name in tables[0]} if tables else {}
 
@@ -36,7 +36,7 @@ class Started(NamedTuple):
     loss: float
 
 
-def started(start: Records, budget: float, chains: Any = None) -> Started:
+def summarise_start(start: Records, budget: float, chains: Any = None) -> Started:
     """Of the records of a start and a budget of pairs per chain; mean over all chains or those in `chains`."""
     select = slice(None) if chains is None else np.atleast_1d(chains)
     pairs, loss = (float(start[name][select, -1].mean()) for name in ("data_used", "loss"))

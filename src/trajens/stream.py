@@ -20,7 +20,7 @@ from trajens.errors import InputError, integer, require
 from trajens.losses import CountingLoss, PairLoss
 from trajens.population import MAX_SIZE, Endless, keys_of
 from trajens.precision import single
-from trajens.problem import Problem, check_loss, check_pairs, flattened, sizes_of
+from trajens.problem import Problem, check_loss, check_pairs, flatten, sizes_of
 
 MAX_BATCH = 4096
 """Examples that a decision may read, unless another number is asked for."""
@@ -99,7 +99,7 @@ class Stream(Problem):
         cls, loss: Callable[[Any, jax.Array], jax.Array], params: Any, max_batch: int = MAX_BATCH
     ) -> Stream:
         """The same for a model whose parameters are a pytree, ``loss(params, keys) -> (m,)``: see `Problem`."""
-        flat, unravel = flattened("params", params)
+        flat, unravel = flatten("params", params)
         stream = cls(lambda theta, keys: loss(unravel(theta), keys), flat.size, max_batch, initial=flat)
         stream._unravel = unravel
         stream.apart = sizes_of(params)

@@ -46,7 +46,7 @@ def test_quotes_and_delimiters_are_understood(tmp_path, delimiter):
         ["5", "6", "z"],
     ]
     file = written(tmp_path, "\n".join(delimiter.join(cells) for cells in lines) + "\n")
-    table = tables.read(file, texts=["label"])
+    table = tables.read_table(file, texts=["label"])
     assert list(table.columns) == ["a", "b, or; c", "label"]
     np.testing.assert_array_equal(table.columns["a"].numbers, [1, -30, 5])
     np.testing.assert_array_equal(table.columns["b, or; c"].numbers, [2, 4.5, 6])
@@ -58,7 +58,7 @@ def test_quotes_and_delimiters_are_understood(tmp_path, delimiter):
 def test_marks_at_the_beginning_line_ends_and_empty_lines_are_no_content(tmp_path):
     file = tmp_path / "a.csv"
     file.write_bytes("\ufeffa,label\r\n1,0\r\n\r\n2,1\r\n".encode())
-    table = tables.read(file)
+    table = tables.read_table(file)
     assert list(table.columns) == ["a", "label"]
     assert table.lines.tolist() == [2, 4]
 
@@ -66,9 +66,9 @@ def test_marks_at_the_beginning_line_ends_and_empty_lines_are_no_content(tmp_pat
 def test_long_tables_are_read_in_blocks_as_in_one(tmp_path, monkeypatch):
     rows = [f"{i},{'uvw'[i % 3]},{'' if i == 7 else i / 8}" for i in range(50)]
     file = written(tmp_path, "a,b,c\n" + "\n".join(rows))
-    whole = tables.read(file)
+    whole = tables.read_table(file)
     monkeypatch.setattr(tables, "_BLOCK", 4)
-    parts = tables.read(file)
+    parts = tables.read_table(file)
     assert parts.lines.tolist() == whole.lines.tolist()
     for name in "abc":
         np.testing.assert_array_equal(parts.columns[name].numbers, whole.columns[name].numbers)
@@ -76,7 +76,7 @@ def test_long_tables_are_read_in_blocks_as_in_one(tmp_path, monkeypatch):
         assert parts.columns[name].is_text == whole.columns[name].is_text == (name == "b")
     # A text that comes blocks after the numbers is found all the same, and so is a number after texts.
     text = file.read_text()
-    mixed = tables.read(written(tmp_path, text + "\nx,7,1"))
+    mixed = tables.read_table(written(tmp_path, text + "\nx,7,1"))
     assert mixed.columns["a"].is_text
     assert mixed.columns["a"].texts[-2:] == ["49", "x"]
     assert mixed.columns["b"].is_text

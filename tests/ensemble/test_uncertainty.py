@@ -127,8 +127,8 @@ def test_a_temperature_undoes_the_one_that_was_there():
     logits = RNG.normal(size=(20_000, 3)) * 2
     p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     y = (p.cumsum(-1) > RNG.uniform(size=(20_000, 1))).argmax(-1)
-    np.testing.assert_allclose(un.tempered(p, 0.4), np.exp(2.5 * logits) / np.exp(2.5 * logits).sum(-1, keepdims=True))
-    assert un.temperature(un.tempered(p, 0.4), y) == pytest.approx(2.5, rel=0.05)
+    np.testing.assert_allclose(un.temper(p, 0.4), np.exp(2.5 * logits) / np.exp(2.5 * logits).sum(-1, keepdims=True))
+    assert un.temperature(un.temper(p, 0.4), y) == pytest.approx(2.5, rel=0.05)
     assert un.temperature(p, y) == pytest.approx(1.0, rel=0.05)
 
 
@@ -137,7 +137,7 @@ def test_what_calibration_is_worth_is_said_of_the_half_that_had_no_part_in_it():
     logits = rng.normal(size=(4000, 4)) * 2
     p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     y = (p.cumsum(-1) > rng.uniform(size=(4000, 1))).argmax(-1)
-    sure = un.summarise_predictions(un.tempered(p, 0.4)[None])
+    sure = un.summarise_predictions(un.temper(p, 0.4)[None])
     found = tj.ensemble.calibrated_scores(sure, y, alpha=0.2)
     other = np.random.default_rng(0).permutation(4000)[2000:]
     assert found["nll"] == pytest.approx(un.nll(sure.mean[other], y[other]))

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import trajens as tj
 from trajens.estimators import TrajectoryEnsembleClassifier, TrajectoryEnsembleRegressor
-from trajens.estimators.base import LEAST, common_size, padded
+from trajens.estimators.base import LEAST, common_size, pad
 from trajens.losses import Weighted, compiled_losses_of_pairs
 from trajens.run.control import LIKELIHOODS
 from trajens.run.train import FEW, usual_acceptance
@@ -100,8 +100,8 @@ def test_padded_data_have_the_mean_loss_of_the_data():
     theta = model.init(1)
     losses = np.asarray(jax.jit(problem.loss)(theta, problem.data))
     for found, expected in (
-        (padded(problem), losses.mean()),
-        (padded(problem, is_held_out), losses[~is_held_out].mean()),
+        (pad(problem), losses.mean()),
+        (pad(problem, is_held_out), losses[~is_held_out].mean()),
     ):
         assert found.size == common_size(SIZE) > SIZE
         assert found.loss == Weighted(problem.loss)

@@ -6,7 +6,7 @@ import pytest
 import trajens as tj
 from tests.laws.test_path_law import CHAINS, perceptron
 from tests.monte_carlo import assert_path_law
-from trajens.estimators.base import common_size, padded
+from trajens.estimators.base import common_size, pad
 
 TAU, SIGMA, S, PRIOR = 3, 0.5, 12.0, 1.0
 DATA = perceptron(dim=2, size=50)
@@ -16,7 +16,7 @@ STATED, SIGMAS = 0.01, 3.5
 
 def target():
     """A third of the examples less than there are after padding."""
-    problem = padded(DATA.problem())
+    problem = pad(DATA.problem())
     assert problem.size == common_size(50) == 64
     return tj.Target(problem, TAU, SIGMA, S, PRIOR)
 

@@ -333,10 +333,10 @@ def test_steps_of_exchanges_are_counted_too(monkeypatch):
 
 
 def test_steps_of_many_words_are_whole_numbers():
-    from trajens.sampling.lanes import added, whole_steps
+    from trajens.sampling.lanes import add_steps, whole_steps
 
     words = jnp.array([[2**32 - 3, 1], [5, 0]], jnp.uint32)
-    np.testing.assert_array_equal(whole_steps(added(words, jnp.array([7, 7], jnp.uint32))), [2**33 + 4, 12])
+    np.testing.assert_array_equal(whole_steps(add_steps(words, jnp.array([7, 7], jnp.uint32))), [2**33 + 4, 12])
 
 
 @pytest.mark.slow

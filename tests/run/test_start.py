@@ -19,7 +19,7 @@ from trajens.records import Started, learning_curve
 from trajens.run.advice import RunFacts, report
 from trajens.run.progress import Progress, ProgressBar
 from trajens.sampling import starts
-from trajens.sampling.starts import RECORDS, Evolution, Evolving, StartCurve, evolved
+from trajens.sampling.starts import RECORDS, Evolution, Evolving, StartCurve, evolve
 from trajens.storage import checkpoint
 
 
@@ -28,7 +28,7 @@ def test_losses_of_a_generation_are_those_of_the_models_that_it_tried(monkeypatc
     chains, how, generations = CHAINS, replace(Evolution(), examples=min(60, PERCEPTRON.size)), 5
     key = fold_in(key_of(np.uint32(3)), np.arange(chains))
     before, told = [np.float32([[2.0, -1.0], [0.3, 0.4], [0.0, 5.0], [-3.0, 0.1]])], []
-    evolved(
+    evolve(
         PERCEPTRON,
         key,
         Evolving.of(before[0]),

@@ -12,7 +12,7 @@ from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens.app.cli.app import app
 from trajens.columns import EXCHANGE
 from trajens.randomness import key_of
-from trajens.sampling.exchange import Ladder, exchange_of, exchanged, first_replicas, spaced
+from trajens.sampling.exchange import Ladder, exchange_of, exchange_paths, first_replicas, space_levels
 from trajens.sampling.swaps import SwapProposals
 
 DATA = tj.datasets.perceptron(noise=0.3)
@@ -85,11 +85,11 @@ def test_a_stream_refuses_exchanges_on_all_data():
 def test_equal_parts_of_the_barrier_make_new_levels():
     """Where rejection goes like the distance in ln s, levels end at equal factors; the ends stay."""
     s = np.array([1.0, 2.0, 4.0, 64.0, 100.0])
-    found = spaced(s, 0.1 * np.diff(np.log(s)))
+    found = space_levels(s, 0.1 * np.diff(np.log(s)))
     np.testing.assert_allclose(found, np.geomspace(1.0, 100.0, 5), rtol=1e-12)
-    from_zero = spaced(np.append(0.0, s), np.append(0.5, 0.1 * np.diff(np.log(s))))
+    from_zero = space_levels(np.append(0.0, s), np.append(0.5, 0.1 * np.diff(np.log(s))))
     np.testing.assert_allclose(from_zero, np.append(0.0, found), rtol=1e-12)
-    np.testing.assert_array_equal(spaced(np.array([0.0, 5.0]), np.array([0.3])), [0.0, 5.0])
+    np.testing.assert_array_equal(space_levels(np.array([0.0, 5.0]), np.array([0.3])), [0.0, 5.0])
 
 
 def test_round_trips_are_counted_from_the_lowest_s_to_the_highest_and_back():
@@ -108,7 +108,7 @@ def test_round_trips_are_counted_from_the_lowest_s_to_the_highest_and_back():
 
 
 def test_chains_take_the_paths_they_exchange():
-    source = exchanged(4, np.array([0, 2]), np.array([1, 3]), np.array([True, False]))
+    source = exchange_paths(4, np.array([0, 2]), np.array([1, 3]), np.array([True, False]))
     np.testing.assert_array_equal(source, [1, 0, 2, 3])
 
 

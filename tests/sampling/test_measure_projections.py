@@ -5,7 +5,7 @@ import pytest
 
 from tests import small_run
 from trajens.columns import PROJECTIONS
-from trajens.sampling.measure import directions, projected
+from trajens.sampling.measure import directions, project
 
 KNOWN = [[-0.42854136, 0.90352213], [0.9409316, -0.33859673], [-0.6847009, -0.7288242]]
 
@@ -30,6 +30,6 @@ def test_directions_are_known_and_lie_anywhere():
 
 def test_the_mean_model_is_what_is_projected():
     run = small_run.sample(None, keep_paths=True)
-    expected = projected(np.asarray(run.history, np.float64).mean(2))
+    expected = project(np.asarray(run.history, np.float64).mean(2))
     for k, name in enumerate(PROJECTIONS):
         np.testing.assert_allclose(run.records[name], expected[..., k], rtol=1e-5, atol=1e-6)

@@ -13,7 +13,7 @@ import trajens as tj
 from tests.monte_carlo import Z
 from trajens.losses import compiled_losses_of_pairs
 from trajens.randomness import fold_in, key_of
-from trajens.sampling.starts import Evolution, Evolving, chain_keys, evolved, initial_paths
+from trajens.sampling.starts import Evolution, Evolving, chain_keys, evolve, initial_paths
 
 DATA = tj.datasets.perceptron(noise=0.3)
 CHAINS, GENERATIONS = 3, 600
@@ -40,7 +40,7 @@ def all_alike(theta, batch):
 @cache
 def found(loss=least_squares, seed=0, generations=GENERATIONS):
     key = fold_in(key_of(np.uint32(seed)), np.arange(CHAINS))
-    return evolved(tj.Problem(loss, DATA, 2), key, Evolving.of(START), generations, HOW).model
+    return evolve(tj.Problem(loss, DATA, 2), key, Evolving.of(START), generations, HOW).model
 
 
 def mean_losses(models):
@@ -86,13 +86,13 @@ def test_a_watch_is_told_of_generations_and_can_stop_them():
         return len(told) == 3
 
     problem = tj.Problem(least_squares, DATA, 2)
-    stopped = evolved(problem, key, Evolving.of(START), GENERATIONS, HOW, watch)
+    stopped = evolve(problem, key, Evolving.of(START), GENERATIONS, HOW, watch)
     assert [done for done, _ in told] == [64, 128, 192]
     assert all(losses.shape == (64, CHAINS) for _, losses in told)
     assert told[2][1][-1].mean() < told[0][1][0].mean()
     assert (stopped.model != found()).any()
     # From where they stood, they go on as if they had not been stopped.
-    np.testing.assert_array_equal(evolved(problem, key, stopped, GENERATIONS, HOW).model, found())
+    np.testing.assert_array_equal(evolve(problem, key, stopped, GENERATIONS, HOW).model, found())
 
 
 @given(st.floats(0.0, 1e12), st.integers(2, 10**6))

@@ -19,7 +19,7 @@ from trajens.rl.problem import Episodes, episodes_of
 from trajens.run.stored import StoredRun
 
 
-class Tried(NamedTuple):
+class EvaluationSet(NamedTuple):
     """An ensemble, the data it is tried on and what they are called; `is_fresh` where it was not trained on them.
 
     `noise` is the standard deviation of labels as the examples show it that were held out; None where it is not known.
@@ -32,7 +32,7 @@ class Tried(NamedTuple):
     noise: float | None = None
 
 
-def trained(source: str | Path | StoredRun, chain: int | str | None = None, draws: bool = False) -> Ensemble:
+def load_ensemble(source: str | Path | StoredRun, chain: int | str | None = None, draws: bool = False) -> Ensemble:
     """The ensemble of a run, or of a file; it knows how its data are read, and their units.
 
     With `draws`, all paths of the run after burn-in that were kept, in place of the last ones.
@@ -51,13 +51,13 @@ def trained(source: str | Path | StoredRun, chain: int | str | None = None, draw
     return Ensemble(ensemble.model, ensemble.path, reading, units)
 
 
-def tried(
+def load_evaluation_set(
     source: str | Path | StoredRun, data: Path | None = None, chain: int | str | None = None, draws: bool = False
-) -> Tried:
+) -> EvaluationSet:
     """An ensemble on data of a file, on the test set of its run, on what it held out, or on its training data."""
-    ensemble = trained(source, chain, draws)
+    ensemble = load_ensemble(source, chain, draws)
     if data is not None:
-        return Tried(ensemble, labelled(ensemble, data), data.name, True, noise_of(source, ensemble))
+        return EvaluationSet(ensemble, read_labelled(ensemble, data), data.name, True, noise_of(source, ensemble))
     stored = source if isinstance(source, StoredRun) else StoredRun(source)
     require(
         not stored.path.is_file(),
@@ -65,12 +65,12 @@ def tried(
     )
     experiment = Experiment.load(stored)
     if experiment.test_data is not None:
-        return Tried(ensemble, _in_units(ensemble, experiment.test_data), "the test set", True)
+        return EvaluationSet(ensemble, _in_units(ensemble, experiment.test_data), "the test set", True)
     held_out = experiment.labelled_data.held_out
     if held_out is not None:
         given = _in_units(ensemble, held_out)
-        return Tried(ensemble, given, "the held-out part", True, noise_of(stored, ensemble))
-    return Tried(ensemble, _in_units(ensemble, Labelled(*experiment.data)), "the training data", False)
+        return EvaluationSet(ensemble, given, "the held-out part", True, noise_of(stored, ensemble))
+    return EvaluationSet(ensemble, _in_units(ensemble, Labelled(*experiment.data)), "the training data", False)
 
 
 def noise_of(source: str | Path | StoredRun, ensemble: Ensemble) -> float | None:
@@ -89,7 +89,7 @@ def noise_of(source: str | Path | StoredRun, ensemble: Ensemble) -> float | None
     return noise_of_labels(float(((given.y - mean) ** 2).mean()), float((spread**2).mean()))
 
 
-def labelled(ensemble: Ensemble, file: Path) -> Labelled:
+def read_labelled(ensemble: Ensemble, file: Path) -> Labelled:
     """Inputs and labels of a file, for an ensemble."""
     if ensemble.reading is None:
         # Of a run made in Python, or of a version before: how its data were read is not known.

@@ -130,7 +130,7 @@ def exchange(name: str, value: Any) -> str | int:
     return integer(name, as_number(value, message), 1, "try auto")
 
 
-def grouped(s: Any, chains: int) -> list[tuple[float | None, np.ndarray]]:
+def group_chains(s: Any, chains: int) -> list[tuple[float | None, np.ndarray]]:
     """Every value of s and its chains, of all `chains`; None where the run chooses it, the last of an annealing."""
     values, annealing = ([None], None) if s is None else tilts(s)
     known = [annealing[1]] if annealing is not None else values

@@ -71,7 +71,7 @@ def draw(
         draw_work(right, curves)
         last_panels(low_left, low_right, ensemble, data, name)
 
-    written(file, drawn)
+    write_picture(file, drawn)
 
 
 def drawable(file: Path, run: StoredRun) -> Records:
@@ -83,7 +83,7 @@ def drawable(file: Path, run: StoredRun) -> Records:
     return records
 
 
-def written(file: Path, drawn: Callable[[Any], None]) -> None:
+def write_picture(file: Path, drawn: Callable[[Any], None]) -> None:
     """Write a picture of two by two panels, which `drawn` is given."""
     with style.journal_style():
         from matplotlib.figure import Figure
@@ -237,7 +237,7 @@ def draw_returns(file: Path, run: StoredRun, acting: Acting, chain: int | str | 
         draw_work(low_left, curves)
         _draw_scores(low_right, scores)
 
-    written(file, drawn)
+    write_picture(file, drawn)
 
 
 def _draw_return(axes: Any, steps: np.ndarray, returns: np.ndarray, error: np.ndarray) -> None:

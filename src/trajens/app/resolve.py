@@ -41,7 +41,7 @@ def resolve(*layers: dict[str, Any]) -> Config:
     """The layers of options on top of each other and of the defaults of their problem; None in a layer is no choice."""
     chosen: dict[str, Any] = {}
     for layer in layers:
-        chosen |= {name: value for name, value in renamed(layer).items() if value is not None}
+        chosen |= {name: value for name, value in rename_options(layer).items() if value is not None}
     unknown = [name for name in chosen if name not in OPTIONS]
     require(not unknown, f"options must be among {', '.join(OPTIONS)}, got {', '.join(unknown)}; check the spelling.")
     chosen = {name: OPTIONS[name].kind(name, value) for name, value in chosen.items()}
@@ -65,7 +65,7 @@ def resolve(*layers: dict[str, Any]) -> Config:
     return _completed(Config(**{**defaults, **chosen}))
 
 
-def renamed(options: dict[str, Any]) -> dict[str, Any]:
+def rename_options(options: dict[str, Any]) -> dict[str, Any]:
     """Options under the names they have now, with a warning for those that were given an old one."""
     found = {}
     for name, value in options.items():
@@ -192,7 +192,7 @@ def _with_annealing(config: Config) -> Config:
     return config
 
 
-def agreed(config: Config, reading: Reading) -> Reading:
+def require_agreement(config: Config, reading: Reading) -> Reading:
     """Refuse options that say otherwise than what a run wrote down."""
     is_classes = reading.label.classes is not None
     said = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from trajens import datasets, models
 from trajens.app.config import OF_FILES, PROBLEMS, Config
-from trajens.app.resolve import agreed
+from trajens.app.resolve import require_agreement
 from trajens.datasets import Label, Labelled, Reading
 from trajens.errors import integer, require
 from trajens.losses import OF_CLASSES
@@ -82,7 +82,7 @@ class LabelledData:
         if self.config.problem == "mnist":
             return replace(_DIGITS, label=Label()) if self.config.loss == "squared" else _DIGITS
         if self.config.reading is not None:
-            return agreed(self.config, Reading.from_json(self.config.reading))
+            return require_agreement(self.config, Reading.from_json(self.config.reading))
         return self._read[0]
 
     @cached_property

@@ -33,7 +33,7 @@ def moments(values: np.ndarray) -> tuple[float, float]:
     return float(scaled.mean() * unit), 0.0 if values.min() == values.max() else float(scaled.std() * unit)
 
 
-def standardised(values: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+def standardise(values: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
     """(x - mean) / std; as it is where std is 0, and 0 where it is infinite."""
     is_varied = std > 0
     return np.where(is_varied, (values - mean) / np.where(is_varied, std, 1.0), values)
@@ -76,10 +76,10 @@ def labelled_images(
     names = [file.parent.name for file in files]
     numbers = np.array([float(name) if name.isascii() and name.isdigit() else np.nan for name in names])
     column = TableColumn("class", numbers, names, True)
-    return read(files, is_colour), column, lambda place: f"'{files[place]}'"
+    return read_images(files, is_colour), column, lambda place: f"'{files[place]}'"
 
 
-def read(files: list[Path], is_colour: bool | None = None) -> np.ndarray:
+def read_images(files: list[Path], is_colour: bool | None = None) -> np.ndarray:
     """Images as bytes, (n, height, width) if they are grey, else (n, height, width, 3).
 
     Parameters
@@ -164,7 +164,7 @@ class Labelled(NamedTuple):
 def load_inputs(path: str | Path) -> np.ndarray:
     """Inputs without labels: ``x`` of an ``.npz``, an IDX file, plain or ``.gz``, or a folder of images."""
     if Path(path).is_dir():
-        return read(images_in(Path(path)))
+        return read_images(images_in(Path(path)))
     file = _existing(path)
     require(
         is_idx(file) or file.suffix == ".npz",

@@ -24,7 +24,7 @@ from trajens.datasets.reading import (
     is_table,
     label_column,
     line_of,
-    told,
+    warn_of,
 )
 from trajens.datasets.tables import Table, TableColumn
 from trajens.errors import InputError, choice, require
@@ -113,7 +113,7 @@ def learn(
     name = label_column(file, [one for one in names if one not in dropped], label)
     is_scaled = standardise is None or standardise
     empty = Reading("table", Label(name), missing=choice("missing", missing or MISSING_VALUES[0], MISSING_VALUES))
-    table, notes = tables.without_index(tables.read(file, texts=(name,)).without(dropped))
+    table, notes = tables.without_index(tables.read_table(file, texts=(name,)).without(dropped))
     require(
         name in table.columns, f"label must be a column to learn, got '{name}', which counts the rows; name another."
     )
@@ -133,7 +133,9 @@ def learn(
     )
     x, more = reading.rows(table)
     notes += more
-    return told((replace(reading, notes=tuple(notes)), Labelled(x, reading.labels(column, where, file))), notes, file)
+    return warn_of(
+        (replace(reading, notes=tuple(notes)), Labelled(x, reading.labels(column, where, file))), notes, file
+    )
 
 
 def _dropped(file: Path, names: list[str], drop: Collection[str]) -> list[str]:
@@ -141,7 +143,7 @@ def _dropped(file: Path, names: list[str], drop: Collection[str]) -> list[str]:
     given = [[one] if one in names else [part.strip() for part in one.split(",")] for one in drop]
     dropped = [name for some in given for name in some]
     unknown = [name for name in dropped if name not in names]
-    require(not unknown, f"drop must name columns of '{file}', got {tables.listed(unknown)}; check the spelling.")
+    require(not unknown, f"drop must name columns of '{file}', got {tables.shorten(unknown)}; check the spelling.")
     return dropped
 
 

@@ -18,7 +18,15 @@ from typing import Any
 import numpy as np
 
 from trajens.datasets import cells, tables
-from trajens.datasets.arrays import Labelled, images_in, labelled_images, load_inputs, load_labelled, read, standardised
+from trajens.datasets.arrays import (
+    Labelled,
+    images_in,
+    labelled_images,
+    load_inputs,
+    load_labelled,
+    read_images,
+    standardise,
+)
 from trajens.datasets.tables import Table, TableColumn
 from trajens.errors import InputError, require
 
@@ -136,11 +144,11 @@ class Reading:
         """Inputs of a file on the scale of the training data."""
         file = Path(path)
         if self.kind == "table":
-            return told(*self.rows(self._table(file, ())), file)
+            return warn_of(*self.rows(self._table(file, ())), file)
         if is_table(file):
             return self.array(_plain(file, int(np.prod(self.shape)), False)[0], file)
         if file.is_dir():
-            return self.array(read(images_in(file), self._is_colour), file)
+            return self.array(read_images(images_in(file), self._is_colour), file)
         return self.array(load_inputs(file), file)
 
     def labelled(self, path: str | Path) -> Labelled:
@@ -151,7 +159,7 @@ class Reading:
             table, notes = self.with_labels(self._table(file, (name,)), name)
             inputs, more = self.rows(table)
             labels = self.labels(table.columns[name], line_of(table), file)
-            return told(Labelled(inputs, labels), [*notes, *more], file)
+            return warn_of(Labelled(inputs, labels), [*notes, *more], file)
         if is_table(file):
             x, y, where = _plain(file, int(np.prod(self.shape)), True)
             assert y is not None
@@ -207,7 +215,7 @@ class Reading:
             mean, std = (np.array([getattr(f, name) for f in self.features]) for name in ("mean", "std"))
             flat = x.reshape(len(x), -1).astype(np.float64)
             require(bool(_fits(flat).all()), f"'{file}' must be finite in float32, got larger numbers; scale them.")
-            return standardised(flat, mean, std).reshape(x.shape).astype(np.float32)
+            return standardise(flat, mean, std).reshape(x.shape).astype(np.float32)
         # Models divide bytes by 255, and take images of small whole numbers for bytes.
         return x.astype(np.float32) if x.dtype == np.uint8 or (x.ndim > 2 and x.dtype.kind in "iu") else x
 
@@ -231,13 +239,13 @@ class Reading:
             known = {**{harmless(name): k for name, k in known.items()}, **known}
         given: Any = column.texts if is_named else column.values
         require(
-            given is not None, f"'{file}' must have the labels {shown(label.classes)}, got numbers; check the data."
+            given is not None, f"'{file}' must have the labels {quote(label.classes)}, got numbers; check the data."
         )
         places = np.array([known.get(one, -1) for one in given], np.int64)
         bad = _first(places < 0)
         require(
             bad is None,
-            f"'{file}' must have the labels {shown(label.classes)}, got {_cell(column, bad)} in {where(bad or 0)}; "
+            f"'{file}' must have the labels {quote(label.classes)}, got {_cell(column, bad)} in {where(bad or 0)}; "
             "correct it, or number the classes from 0.",
         )
         return places
@@ -250,7 +258,7 @@ class Reading:
             f"path must be a .csv with the columns {shown_names}, as of the run, got '{file}'; convert it.",
         )
         categories = [feature.name for feature in self.features if feature.levels is not None]
-        return tables.read(file, [*names, *more], [*categories, *more])
+        return tables.read_table(file, [*names, *more], [*categories, *more])
 
     def _number(self, feature: Feature, table: Table, filled: list[str]) -> np.ndarray:
         """The input of a number; `filled` gets the name of a column with missing values, and how many."""
@@ -265,7 +273,7 @@ class Reading:
         values = np.where(np.isnan(values), feature.mean, values)
         scaled = values
         if self.is_standardised:
-            scaled = standardised(values, np.array(feature.mean), np.array(feature.std))
+            scaled = standardise(values, np.array(feature.mean), np.array(feature.std))
         bad = _first(~(_fits(values) & _fits(scaled)))
         require(
             bad is None, f"{named} must be finite in float32, got {_cell(column, bad)} in {where(bad or 0)}; scale it."
@@ -295,7 +303,7 @@ class Reading:
         )
 
 
-def told(result: Any, notes: list[str], file: Path) -> Any:
+def warn_of(result: Any, notes: list[str], file: Path) -> Any:
     """The result of reading a file, after warnings that say what was done."""
     for note in notes:
         warnings.warn(f"'{file.name}': {note}", stacklevel=4)
@@ -324,13 +332,13 @@ def label_column(file: Path, names: list[str], label: str | None = None) -> str:
         return found[0]
     require(
         len(names) > 1,
-        f"'{file}' must have a label column and others, got one, {tables.listed(names)}; separate columns with commas, "
-        "semicolons, tabs or |.",
+        f"'{file}' must have a label column and others, got one, {tables.shorten(names)}; separate columns with "
+        "commas, semicolons, tabs or |.",
     )
     among = found if found and label is None else names
     likely = difflib.get_close_matches(label or "", names, 1) or [_likely_label(file, among)]
     raise InputError(
-        f"'{file}' must have one label column, got columns {tables.listed(names)}"
+        f"'{file}' must have one label column, got columns {tables.shorten(names)}"
         + (f" without '{label}'" if label is not None else "")
         + f"; try trajens train {shlex.quote(str(file))} --label {shlex.quote(likely[0])}, if that is what you mean."
     )
@@ -338,13 +346,13 @@ def label_column(file: Path, names: list[str], label: str | None = None) -> str:
 
 def _likely_label(file: Path, among: list[str]) -> str:
     """The last column with few different values, or the last."""
-    columns = tables.without_index(tables.read(file))[0].columns
+    columns = tables.without_index(tables.read_table(file))[0].columns
     columns = {name: column for name, column in columns.items() if name in among} or columns
     few = [name for name, column in columns.items() if 1 < len(set(column.texts or column.values)) <= FEW_CLASSES]
     return (few or list(columns))[-1]
 
 
-def shown(classes: tuple[Any, ...]) -> str:
+def quote(classes: tuple[Any, ...]) -> str:
     """Classes as one writes them."""
     if len(classes) > 1 and classes == tuple(range(len(classes))):
         return f"0..{len(classes) - 1}"
@@ -356,7 +364,7 @@ def _plain(file: Path, width: int, needs_label: bool) -> tuple[np.ndarray, Table
     names = [name for name in tables.header(file) if name]
     is_labelled = needs_label or len(names) == width + 1
     label = label_column(file, names) if is_labelled else None
-    table, notes = tables.without_index(tables.read(file))
+    table, notes = tables.without_index(tables.read_table(file))
     y = None if label is None else table.columns[label]
     columns = [column for name, column in table.columns.items() if name != label]
     for column in columns:
@@ -366,7 +374,7 @@ def _plain(file: Path, width: int, needs_label: bool) -> tuple[np.ndarray, Table
             f"column '{column.name}' of '{file}' must hold numbers, got {_cell(column, bad)} in line "
             f"{table.lines[bad or 0]}; correct it.",
         )
-    return told((np.stack([column.numbers for column in columns], axis=1), y, line_of(table)), notes, file)
+    return warn_of((np.stack([column.numbers for column in columns], axis=1), y, line_of(table)), notes, file)
 
 
 def _as_bytes(x: np.ndarray, file: Path) -> np.ndarray:

@@ -136,7 +136,7 @@ def header(file: Path) -> list[str]:
     return names
 
 
-def read(file: Path, names: Sequence[str] | None = None, texts: Collection[str] = ()) -> Table:
+def read_table(file: Path, names: Sequence[str] | None = None, texts: Collection[str] = ()) -> Table:
     """Read columns of a table.
 
     Parameters
@@ -149,10 +149,12 @@ def read(file: Path, names: Sequence[str] | None = None, texts: Collection[str] 
     """
     found = header(file)
     missing = [name for name in names or () if name not in found]
-    require(not missing, f"'{file}' must have the columns {listed(missing)}, got {listed(found)}; add or rename them.")
+    require(
+        not missing, f"'{file}' must have the columns {shorten(missing)}, got {shorten(found)}; add or rename them."
+    )
     wanted = found if names is None else list(names)
     doubled = sorted({name for name in wanted if found.count(name) > 1})
-    require(not doubled, f"'{file}' must name every column once, got {listed(doubled)} twice; rename one.")
+    require(not doubled, f"'{file}' must name every column once, got {shorten(doubled)} twice; rename one.")
     nameless = [i + 1 for i, name in enumerate(found) if name == "" and i > 0 and names is None]
     require(not nameless, f"'{file}' must name every column, got none for number {nameless[:1]}; name it in line 1.")
     table = _read(file, wanted, texts)
@@ -264,7 +266,7 @@ def _outside_quotes(line: str) -> str:
     return "".join(line.split('"')[::2])
 
 
-def listed(names: Sequence[str]) -> str:
+def shorten(names: Sequence[str]) -> str:
     """Some names, and how many more."""
     shown = ", ".join(repr(name) for name in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")

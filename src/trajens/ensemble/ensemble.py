@@ -19,7 +19,7 @@ from trajens.ensemble.members import (
     Apply,
     Members,
     Predictor,
-    applied,
+    apply_members,
     members_of,
     parameters_of,
 )
@@ -282,7 +282,7 @@ class Ensemble:
         >>> run = tj.sample(tj.Target(problem, 8, 0.1, 100.0, prior=1.0), 20_000)  # doctest: +SKIP
         >>> tj.Ensemble.from_apply(net.apply, run.paths[0], 2, problem.unravel).evaluate(x, y)  # doctest: +SKIP
         """
-        return cls(*applied(apply, members, outputs, unravel))
+        return cls(*apply_members(apply, members, outputs, unravel))
 
     def rescaled(self, mean: float, std: float) -> Ensemble:
         """Regressors that say mean + std f: labels that were standardised for training, in their own units."""

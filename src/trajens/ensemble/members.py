@@ -18,8 +18,8 @@ import numpy as np
 from trajens.errors import InputError, first_line, integer, require
 from trajens.models.base import Model, as_bytes, fits
 from trajens.precision import as_single, numbers, require_single, single, single_type
-from trajens.problem import flattened
-from trajens.run.progress import counted
+from trajens.problem import flatten
+from trajens.run.progress import show_count
 
 Apply = Callable[[Any, Any], Any]
 """From parameters and inputs (m, ...) to outputs (m, outputs)."""
@@ -57,7 +57,7 @@ class Applied:
     @classmethod
     def of(cls, apply: Apply, outputs: int, like: Any) -> Applied:
         """The model of a function, whose parameters are like the pytree `like`; for files of `Ensemble.save`."""
-        flat, unravel = flattened("like", like)
+        flat, unravel = flatten("like", like)
         return cls(_function(apply), unravel, flat.size, _outputs(outputs))
 
     def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
@@ -66,7 +66,7 @@ class Applied:
         return out[:, None] if out.ndim == 1 and self.outputs == 1 else out
 
 
-def applied(
+def apply_members(
     apply: Apply, members: Any, outputs: int, unravel: Callable[[jax.Array], Any] | None
 ) -> tuple[Applied, np.ndarray]:
     """A model made of a function, and its members as a path (tau, dim); see `Ensemble.from_apply`."""
@@ -122,7 +122,7 @@ def _flattened(members: Sequence[Any]) -> tuple[np.ndarray, Callable[[jax.Array]
         f"members must have parameters of the same shapes, got others in number {differing[:1]} than in number 0; "
         "pass models of one architecture.",
     )
-    flat = [flattened(f"members[{i}]", params) for i, params in enumerate(members)]
+    flat = [flatten(f"members[{i}]", params) for i, params in enumerate(members)]
     return np.stack([values for values, _ in flat]), flat[0][1]
 
 
@@ -210,7 +210,7 @@ class Members:
         # On the device once, for all parts.
         path = jax.device_put(self.path)
         dtype = single_type(x.dtype)
-        for start in counted(range(0, len(x), chunk), len(x), "predicting", progress):
+        for start in show_count(range(0, len(x), chunk), len(x), "predicting", progress):
             part = x[start : start + chunk].astype(dtype, copy=False)
             # Always the same shape, so that the last, shorter part compiles nothing.
             padded = np.concatenate([part, np.zeros((chunk - len(part), *x.shape[1:]), dtype)])

@@ -30,8 +30,8 @@ from trajens.ensemble.uncertainty import (
     reliability,
     selective,
     summarise_predictions,
+    temper,
     temperature,
-    tempered,
 )
 from trajens.errors import number, require
 
@@ -146,7 +146,7 @@ def calibrated_scores(predictions: Predictions, y: np.ndarray, alpha: float = 0.
     require(len(one) > 0, f"labelled inputs must be 2 or more to be divided, got {len(y)}; pass more.")
     found = temperature(predictions.mean[one], y[one])
     before, labels = predictions.mean[other], y[other]
-    after = tempered(before, found)
+    after = temper(before, found)
     sets = conformal_sets(before, conformal_threshold(predictions.mean[one], y[one], alpha))
     return {
         "examples": len(other),

@@ -229,7 +229,7 @@ def conformal_sets(probabilities: np.ndarray, threshold: float) -> np.ndarray:
     return 1.0 - np.asarray(probabilities, np.float64) <= threshold
 
 
-def tempered(probabilities: np.ndarray, temperature: float) -> np.ndarray:
+def temper(probabilities: np.ndarray, temperature: float) -> np.ndarray:
     """Probabilities p^(1/T) / sum p^(1/T), which for one model are those of logits / T."""
     logits = np.log(np.maximum(np.asarray(probabilities, np.float64), _TINY)) / temperature
     powers = np.exp(logits - logits.max(-1, keepdims=True))
@@ -244,9 +244,7 @@ def temperature(probabilities: np.ndarray, y: np.ndarray) -> float:
     from scipy.optimize import minimize_scalar
 
     y = np.asarray(y)
-    found = minimize_scalar(
-        lambda log_t: nll(tempered(probabilities, np.exp(log_t)), y), bounds=_LOG_T, method="bounded"
-    )
+    found = minimize_scalar(lambda log_t: nll(temper(probabilities, np.exp(log_t)), y), bounds=_LOG_T, method="bounded")
     return float(np.exp(found.x))
 
 

@@ -27,7 +27,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from trajens.acceptance import Penalty
-from trajens.datasets.arrays import moments, standardised
+from trajens.datasets.arrays import moments, standardise
 from trajens.ensemble import Ensemble, drawn_paths
 from trajens.errors import integer, require
 from trajens.losses import Weighted, WeightedData
@@ -55,7 +55,7 @@ def common_size(size: int) -> int:
     return max(LEAST, -(-size // step) * step)
 
 
-def padded(problem: Problem, is_held_out: np.ndarray | None = None) -> Problem:
+def pad(problem: Problem, is_held_out: np.ndarray | None = None) -> Problem:
     """The same problem on data of a common size, without the examples (N,) that are held out."""
     size = common_size(problem.size)
     is_used = np.zeros(size, bool)
@@ -127,7 +127,7 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
         return self._scaled(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
-        return standardised(x, self.mean_, self.scale_).astype(np.float32)
+        return standardise(x, self.mean_, self.scale_).astype(np.float32)
 
     def _fitted(self, x: np.ndarray, y: np.ndarray, outputs: int) -> Self:
         """Trained on inputs (N, n_features) as they are and labels (N,) as the loss takes them."""

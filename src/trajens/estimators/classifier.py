@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from trajens.errors import choice, require
-from trajens.estimators.base import Trainable, TrajectoryEnsemble, padded
+from trajens.estimators.base import Trainable, TrajectoryEnsemble, pad
 from trajens.precision import require_unmasked
 from trajens.problem import Problem
 from trajens.run.control import likelihood_s
@@ -137,4 +137,4 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
         self, network: Trainable, problem: Problem, x: np.ndarray, y: np.ndarray, start: Any, seed: int
     ) -> Run:
         s = likelihood_s(len(x), self.tau) if self.s is None else self.s
-        return self._run(padded(problem), s, self._pairs(len(x)), start, seed)
+        return self._run(pad(problem), s, self._pairs(len(x)), start, seed)

@@ -24,7 +24,7 @@ from trajens.datasets.arrays import moments
 from trajens.ensemble import Ensemble
 from trajens.ensemble.scores import noise_of_labels
 from trajens.errors import require
-from trajens.estimators.base import Trainable, TrajectoryEnsemble, padded
+from trajens.estimators.base import Trainable, TrajectoryEnsemble, pad
 from trajens.precision import require_unmasked
 from trajens.problem import Problem
 from trajens.run.control import likelihood_s
@@ -103,11 +103,11 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
         size, budget = len(x), self._pairs(len(x))
         is_held_out = np.zeros(size, bool)
         is_held_out[np.random.default_rng(seed).permutation(size)[: int(HELD_OUT * size)]] = True
-        left, variance = padded(problem, is_held_out), 1.0 if isinstance(start, str) else self._variance
+        left, variance = pad(problem, is_held_out), 1.0 if isinstance(start, str) else self._variance
         for number, share in enumerate(SHARES):
             is_last = number + 1 == len(SHARES)
             s = likelihood_s(size, self.tau, variance) if self.s is None else self.s
-            run = self._run(padded(problem) if is_last else left, s, share * budget, start, seed + number)
+            run = self._run(pad(problem) if is_last else left, s, share * budget, start, seed + number)
             start = run.paths
             if not is_last:
                 models = Ensemble(network, np.concatenate(start))

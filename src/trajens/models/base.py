@@ -185,6 +185,6 @@ def as_bytes(x: np.ndarray) -> np.ndarray:
     return x.astype(np.uint8) if is_image and x.min() >= 0 and x.max() <= 255 else x
 
 
-def scaled(x: jax.Array) -> jax.Array:
+def scale_bytes(x: jax.Array) -> jax.Array:
     """Bytes as numbers in 0..1, anything else as it is, in float32."""
     return x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from trajens.compiling import by_platform
 from trajens.errors import InputError, choice, integer, require
 from trajens.kernels import Kernel
-from trajens.models.base import Layer, Model, scaled
+from trajens.models.base import Layer, Model, scale_bytes
 from trajens.models.cells import Stage
 from trajens.models.mlp import ACTIVATION, ACTIVATIONS, dense
 
@@ -194,7 +194,7 @@ class ConvNet(Model):
         # Where a GPU would round to ten bits, losses of single precision are meant.
         with jax.default_matmul_precision("highest"):
             rows, columns = stages[0].used
-            images = scaled(x).reshape(len(x), *self._image)[:, :rows, :columns]
+            images = scale_bytes(x).reshape(len(x), *self._image)[:, :rows, :columns]
             (w, b), *others = jax.vmap(self.unpack)(thetas)
             joined = jnp.moveaxis(w, 0, -2).reshape(*w.shape[1:-1], -1)
             h = activation(stages[0].convolved(images, joined) + b.reshape(-1))

@@ -75,14 +75,14 @@ def features(
     joined, bias = jnp.moveaxis(w, 1, -2).reshape(lanes, *w.shape[2:-1], -1), b.reshape(lanes, -1)
     places = indices.astype(jnp.int32) * (x.size // len(x))
     source = Source(x.reshape(-1), places, x.shape[2], x.shape[3])
-    h = convolved(stages[0], source, joined, bias, activation, cells=cells, interpret=interpret)
+    h = convolve(stages[0], source, joined, bias, activation, cells=cells, interpret=interpret)
     # Both models of a pair stand side by side in a pixel.
     models, outputs = jnp.arange(2, dtype=jnp.int32)[:, None], w.shape[-1]
     places = _starts(lanes, m, h)[:, None] + models * outputs
     for stage, (w, b) in zip(stages[1:], others, strict=True):
         source = Source(h.reshape(-1), places.reshape(2 * lanes, m), h.shape[3], h.shape[4])
         weights, bias = w.reshape(-1, *w.shape[2:]), b.reshape(2 * lanes, -1)
-        h = convolved(stage, source, weights, bias, activation, cells=cells, interpret=interpret)
+        h = convolve(stage, source, weights, bias, activation, cells=cells, interpret=interpret)
         outputs = w.shape[-1]
         places = _starts(2 * lanes, m, h)
     if not others:
@@ -95,7 +95,7 @@ def _starts(groups: int, m: int, h: jax.Array) -> jax.Array:
     return jnp.arange(groups * m, dtype=jnp.int32).reshape(groups, m) * (h.size // (groups * m))
 
 
-def convolved(
+def convolve(
     stage: Stage,
     source: Source,
     w: jax.Array,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from trajens.errors import InputError, choice, integer, require
-from trajens.models.base import Layer, Model, scaled
+from trajens.models.base import Layer, Model, scale_bytes
 
 Activation = Callable[[jax.Array], jax.Array]
 
@@ -48,7 +48,7 @@ class Mlp(Model):
         return (self.sizes[0],)
 
     def apply(self, theta: jax.Array, x: jax.Array) -> jax.Array:
-        return dense(scaled(x).reshape(x.shape[0], -1), self.unpack(theta), ACTIVATIONS[self.activation])
+        return dense(scale_bytes(x).reshape(x.shape[0], -1), self.unpack(theta), ACTIVATIONS[self.activation])
 
 
 def dense(h: jax.Array, parts: Sequence[tuple[jax.Array, jax.Array]], activation: Activation) -> jax.Array:

@@ -203,7 +203,7 @@ def partially_refreshed(old: jax.Array, mean: jax.Array, noise: jax.Array, refre
     return mean + kept * ((old - mean) + (refresh / kept) * noise)
 
 
-def masked(key: Key, new: jax.Array, old: jax.Array, fraction: Share | None) -> jax.Array:
+def mask(key: Key, new: jax.Array, old: jax.Array, fraction: Share | None) -> jax.Array:
     """`new` in exactly round(fraction * dim) (at least one) random coordinates, `old` in the others.
 
     One mask for all rows. It is drawn independently of the state and the untilted chain factorises over

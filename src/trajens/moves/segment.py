@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from trajens.errors import integer, require
-from trajens.moves.base import Proposal, Redraw, Share, Site, masked, partially_refreshed
+from trajens.moves.base import Proposal, Redraw, Share, Site, mask, partially_refreshed
 from trajens.randomness import Key, Purpose, normal, words
 from trajens.target import PathLaw
 
@@ -89,4 +89,4 @@ class Segment(Redraw):
             next_mean = jnp.where(is_used, mean, next_mean)
             next_noise = jnp.where(is_used, fluctuation, next_noise)
             has_next = has_next | is_used
-        return Proposal(masked(key, jnp.stack(new[::-1]), old, fraction), jnp.float32(0))
+        return Proposal(mask(key, jnp.stack(new[::-1]), old, fraction), jnp.float32(0))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from trajens.moves.base import Proposal, Redraw, Share, Site, masked, partially_refreshed
+from trajens.moves.base import Proposal, Redraw, Share, Site, mask, partially_refreshed
 from trajens.randomness import Key, Purpose, normal, words
 from trajens.target import PathLaw
 
@@ -53,4 +53,4 @@ class SingleSite(Redraw):
         else:
             mean, std = law.conditional(path, t)
             new = partially_refreshed(old, mean, std * noise, refresh)
-        return Proposal(masked(key, new, old, fraction)[None], jnp.float32(0))
+        return Proposal(mask(key, new, old, fraction)[None], jnp.float32(0))

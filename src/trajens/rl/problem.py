@@ -25,7 +25,7 @@ from trajens.ensemble import Applied, Predictor
 from trajens.errors import InputError, number, require
 from trajens.models import Model
 from trajens.models.base import PRIOR
-from trajens.problem import flattened
+from trajens.problem import flatten
 from trajens.rl.environment import Environment, require_environment
 from trajens.rl.policy import Policy, outputs_of
 from trajens.stream import Stream
@@ -162,7 +162,7 @@ def problem(
     if apply is not None:
         require(network is None, "network and apply must not both be given: each says what acts; leave one out.")
         network = Applied.of(apply, outputs_of(environment), params)
-        initial, unravel = flattened("params", params)
+        initial, unravel = flatten("params", params)
     require(
         network is not None,
         "network must be given, or apply and params, got none; try tj.models.linear(observations, actions).",

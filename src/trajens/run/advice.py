@@ -17,7 +17,7 @@ from trajens.columns import REASONS
 from trajens.convergence import Converged, Group, by_s
 from trajens.convergence.criteria import FEWEST_DRAWS
 from trajens.files import in_shell
-from trajens.records import Records, Started, has_summary, is_within, started, summarise
+from trajens.records import Records, Started, has_summary, is_within, summarise, summarise_start
 from trajens.run.audits import pairs_for_audit
 from trajens.run.control import LIKELIHOODS, Budget
 from trajens.run.run import Run
@@ -143,7 +143,7 @@ class RunFacts:
         """What the start took and came to, in the mean over all chains or those in `chains`; None without one."""
         if self.pairs is None or not self.start or not self.start["data_used"].size:
             return None
-        return started(self.start, self.pairs, chains)
+        return summarise_start(self.start, self.pairs, chains)
 
     @property
     def after(self) -> Records:

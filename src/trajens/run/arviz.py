@@ -20,7 +20,7 @@ import numpy as np
 from trajens.columns import DRAWS, NAMES, PROJECTIONS
 from trajens.errors import InputError, require
 from trajens.records import Records, after_burn_in
-from trajens.sampling.measure import projected
+from trajens.sampling.measure import project
 from trajens.version import __version__
 
 FEW = 256
@@ -144,7 +144,7 @@ def _single(records: Records) -> list[str]:
 
 def _of_models(history: np.ndarray, chains: np.ndarray, is_after: np.ndarray) -> np.ndarray:
     """Projections (chains, draws, models, directions) of kept paths, which may be on the disk, draw by draw."""
-    return np.stack([projected(history[chains, draw]) for draw in np.flatnonzero(is_after)], axis=1)
+    return np.stack([project(history[chains, draw]) for draw in np.flatnonzero(is_after)], axis=1)
 
 
 def _used(coordinates: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:

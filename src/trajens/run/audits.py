@@ -307,7 +307,7 @@ class Auditor:
         rng = generator(self._sampler, now.epoch)
         terms = self._terms(seen, rng, proposals * examples)
         if now.is_early:
-            state = planned(self._sampler, state, seen, tolerance_of(settings.acceptance, update), rng)
+            state = plan_batches(self._sampler, state, seen, tolerance_of(settings.acceptance, update), rng)
         return state, terms
 
     def _affordable(self, state: State, now: Occasion, budget: float) -> tuple[int, int]:
@@ -350,7 +350,9 @@ def tolerance_of(test: AcceptanceTest, update: Update) -> float | None:
 
 
 @single
-def planned(sampler: Sampler, state: State, seen: Probes, tolerance: float | None, rng: np.random.Generator) -> State:
+def plan_batches(
+    sampler: Sampler, state: State, seen: Probes, tolerance: float | None, rng: np.random.Generator
+) -> State:
     """The state with plans within the tolerance, one for every s and kind of move."""
     plan = sampler.program.acceptance.plan_within
     memory = jax.tree.map(lambda leaf: np.array(leaf), state.acceptance)

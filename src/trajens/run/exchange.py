@@ -15,7 +15,7 @@ from trajens.acceptance.audit import Looked
 from trajens.precision import single
 from trajens.randomness import Key
 from trajens.run.audits import SHARE_AT_MOST, examples_per_proposal, generator
-from trajens.sampling.exchange import Exchange, Ladder, Replicas, exchanged, first_replicas, spaced
+from trajens.sampling.exchange import Exchange, Ladder, Replicas, exchange_paths, first_replicas, space_levels
 from trajens.sampling.kernel import State
 from trajens.sampling.lanes import whole_steps
 from trajens.sampling.program import Control, Program
@@ -67,7 +67,7 @@ class Exchanger:
             replicas = replicas._replace(memory=memory)
         evaluations = decided.seen.astype(np.int64) * paths.shape[1]
         if decided.is_accepted.any():
-            source = exchanged(len(paths), lower, upper, decided.is_accepted)
+            source = exchange_paths(len(paths), lower, upper, decided.is_accepted)
             state = self._sampler.with_paths(state, paths[source])
         took = evaluations, whole_steps(decided.steps)
         return state, replicas.after(self._ladder, lower, upper, decided.is_accepted, *took)
@@ -117,7 +117,7 @@ class Exchanger:
         if rejection is None:
             return control, replicas
         now = self._sampler.levels(control)[self._ladder.chains[0]]
-        levels = self._ladder.spread(spaced(now, rejection).astype(np.float32))
+        levels = self._ladder.spread(space_levels(now, rejection).astype(np.float32))
         return control._replace(levels=levels), replicas.moved()
 
     def _gap(self, epoch: int, control: Control, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

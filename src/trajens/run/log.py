@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trajens.records import Records, joined
+from trajens.records import Records, join_records
 from trajens.run.identity import NetworkFingerprint, RunIdentity, describe_machine
 from trajens.run.state import IDENTITY, RunState, pack
 from trajens.storage.checkpoint import Arrays
@@ -90,11 +90,11 @@ class Log:
     @property
     def records(self) -> Records:
         """All records."""
-        return joined(self._tables)
+        return join_records(self._tables)
 
     def records_and(self, record: Records) -> Records:
         """All records, and one that is not written down."""
-        return joined([*self._tables, record])
+        return join_records([*self._tables, record])
 
     def history(self, recorded: int) -> np.ndarray | None:
         """The paths at all records, in memory or mapped from the disk; None where they are not kept."""

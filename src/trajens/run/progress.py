@@ -214,7 +214,7 @@ class SeveralRuns:
             self._bar.close()
 
 
-def counted(places: range, total: int, label: str, is_shown: bool) -> Iterator[int]:
+def show_count(places: range, total: int, label: str, is_shown: bool) -> Iterator[int]:
     """`places` one after the other; shown on stderr as a bar in a terminal, elsewhere as a line every ten seconds."""
     if not is_shown:
         yield from places

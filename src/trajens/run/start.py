@@ -40,7 +40,7 @@ from trajens.sampling.kernel import State
 from trajens.sampling.measure import HELD_OUT_EXAMPLES, mean_losses
 from trajens.sampling.program import Control
 from trajens.sampling.sampler import Sampler, reweight
-from trajens.sampling.starts import Evolution, Evolving, StartCurve, evolved
+from trajens.sampling.starts import Evolution, Evolving, StartCurve, evolve
 from trajens.sampling.tuning import share_renewed
 from trajens.storage.checkpoint import Arrays
 from trajens.storage.directory import RunDirectory
@@ -221,7 +221,7 @@ def _evolve(
             directory.keep_start({"done": np.array(now.done), **moments, **curve.arrays, **known})
         return is_stopped or is_late()
 
-    found = evolved(problem, jax.tree.map(np.asarray, random.key), begin, generations, how, watch)
+    found = evolve(problem, jax.tree.map(np.asarray, random.key), begin, generations, how, watch)
     if found.done < generations and not is_late():
         raise Stopped(f"stopped in the start of the run, after {found.done:,} of {generations:,} generations")
     some = _checked(problem, budget.pairs)

@@ -60,14 +60,14 @@ class NumberTable(Sequence[dict[str, Any]]):
         return data_frame(self._rows)
 
     def __repr__(self) -> str:
-        cells = [self.columns, *([written(name, value) for name, value in row.items()] for row in self)]
+        cells = [self.columns, *([write_number(name, value) for name, value in row.items()] for row in self)]
         widths = [max(len(row[k]) for row in cells) for k in range(len(self.columns))]
         return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(written(name, value))}</td>' for name, value in row.items())}</tr>"
+            f"<tr>{''.join(f'<td>{html.escape(write_number(name, value))}</td>' for name, value in row.items())}</tr>"
             for row in self
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -78,22 +78,22 @@ class Summary(dict[str, Any]):
 
     def __repr__(self) -> str:
         width = max((len(name) for name in self), default=0)
-        return "\n".join(f"{name:<{width}}  {written(name, value)}" for name, value in self.items())
+        return "\n".join(f"{name:<{width}}  {write_number(name, value)}" for name, value in self.items())
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(written(name, value))}</td></tr>"
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(write_number(name, value))}</td></tr>"
             for name, value in self.items()
         )
         return f"<table><tbody>{rows}</tbody></table>"
 
 
-def written(name: str, value: Any) -> str:
+def write_number(name: str, value: Any) -> str:
     """A number as it stands in a table, in the format of its name."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {written(key, one)}" for key, one in value.items() if one)
+        return ", ".join(f"{key} {write_number(key, one)}" for key, one in value.items() if one)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
         return str(value)
     if isinstance(value, (float, np.floating)) and not np.isfinite(value):

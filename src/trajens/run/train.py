@@ -45,7 +45,7 @@ from trajens.run.state import RunState
 from trajens.sampling.footprint import require_room
 from trajens.sampling.sampler import Sampler
 from trajens.sampling.settings import BY_LOSSES, Settings, SettingsDict, settings_of
-from trajens.sampling.starts import Evolution, Evolving, evolved
+from trajens.sampling.starts import Evolution, Evolving, evolve
 from trajens.storage.directory import RunDirectory
 from trajens.target import Target
 
@@ -374,7 +374,7 @@ def pairs_per_second(setup: TrainingSetup, start: Any = EVOLUTION) -> float:
         seen.append((time.perf_counter(), now.done))
         return seen[-1][0] - seen[0][0] > _TIMED_SECONDS
 
-    evolved(target.problem, key, models, max(generations, 1000), how, watch)
+    evolve(target.problem, key, models, max(generations, 1000), how, watch)
     (begun, before), (ended, after) = seen[0], seen[-1]
     share = evolution_pairs(budget.pairs, target.problem.population.size) / budget.pairs
     evolving = settings.chains * (after - before) * how.pairs * how.examples / max(ended - begun, 1e-9)

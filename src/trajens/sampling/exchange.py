@@ -128,7 +128,7 @@ class Ladder:
         return values
 
 
-def spaced(s: np.ndarray, rejection: np.ndarray) -> np.ndarray:
+def space_levels(s: np.ndarray, rejection: np.ndarray) -> np.ndarray:
     """Levels between the first and the last of `s` (levels,) whose neighbours reject exchanges equally often.
 
     The sum of rejection probabilities along a ladder hardly depends on where its levels are: between s and s + ds a
@@ -137,7 +137,7 @@ def spaced(s: np.ndarray, rejection: np.ndarray) -> np.ndarray:
     A level of 0, which has no logarithm, stays, and so does the one above it.
     """
     if s[0] == 0:
-        return s if len(s) == 2 else np.concatenate([s[:1], spaced(s[1:], rejection[1:])])
+        return s if len(s) == 2 else np.concatenate([s[:1], space_levels(s[1:], rejection[1:])])
     from scipy.interpolate import PchipInterpolator
 
     barrier = np.concatenate([[0.0], np.cumsum(rejection)])
@@ -199,7 +199,7 @@ class Replicas(NamedTuple):
         steps: np.ndarray,
     ) -> Replicas:
         """After an exchange between the chains `lower` and `upper`, where it `is_accepted`."""
-        at = self.at[exchanged(len(self.at), lower, upper, is_accepted)]
+        at = self.at[exchange_paths(len(self.at), lower, upper, is_accepted)]
         heading, trips = self.heading.copy(), self.trips.copy()
         bottom, top = at[ladder.chains[:, 0]], at[ladder.chains[:, -1]]
         trips[bottom] += heading[bottom] == _DOWN
@@ -278,7 +278,7 @@ def _plus(counts: np.ndarray, which: np.ndarray, more: Any) -> np.ndarray:
     return counts
 
 
-def exchanged(chains: int, lower: np.ndarray, upper: np.ndarray, is_accepted: np.ndarray) -> np.ndarray:
+def exchange_paths(chains: int, lower: np.ndarray, upper: np.ndarray, is_accepted: np.ndarray) -> np.ndarray:
     """The chain that every chain takes its path from."""
     source = np.arange(chains)
     source[lower], source[upper] = np.where(is_accepted, upper, lower), np.where(is_accepted, lower, upper)

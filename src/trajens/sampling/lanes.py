@@ -179,7 +179,7 @@ class LaneTally(NamedTuple):
             evaluations=self.evaluations + jnp.where(is_decided, batch * changed, 0),
             loss_deciding=self.loss_deciding + jnp.where(is_clean, deciding, 0.0),
             reasons=tuple(count + (is_decided & (reason == value)) for value, count in enumerate(self.reasons)),
-            steps=added(self.steps, steps),
+            steps=add_steps(self.steps, steps),
         )
 
     def of_chains(self) -> Tally:
@@ -243,7 +243,7 @@ def whole_steps(words: Any) -> np.ndarray:
     return low + (high << 32)
 
 
-def added(words: jax.Array, steps: jax.Array) -> jax.Array:
+def add_steps(words: jax.Array, steps: jax.Array) -> jax.Array:
     """Steps more in two words (..., 2), the lower first."""
     low = words[..., 0] + steps
     return jnp.stack([low, words[..., 1] + (low < steps)], axis=-1)

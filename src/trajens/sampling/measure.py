@@ -225,6 +225,6 @@ def directions(dim: int) -> np.ndarray:
     return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True), np.float32)
 
 
-def projected(models: np.ndarray) -> np.ndarray:
+def project(models: np.ndarray) -> np.ndarray:
     """Projections (..., projections) of models (..., dim)."""
     return np.asarray(np.asarray(models, np.float64) @ directions(models.shape[-1]).T.astype(np.float64))

@@ -241,7 +241,7 @@ models that were tried; True stops."""
 
 
 @single
-def evolved(
+def evolve(
     problem: Problem, key: Key, begin: Evolving, generations: int, how: Evolution, watch: Watch | None = None
 ) -> Evolving:
     """Strategies after so many generations in all, one independent of the others per chain."""

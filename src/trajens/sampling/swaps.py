@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from trajens.acceptance.base import AcceptanceTest, Evidence, Verdict
 from trajens.acceptance.minibatch import Minibatch, empty_minibatch
 from trajens.randomness import Key, Purpose, words
-from trajens.sampling.lanes import added
+from trajens.sampling.lanes import add_steps
 from trajens.sampling.program import Inputs, Program
 
 CHUNK = 256
@@ -76,7 +76,7 @@ def decide(program: Program, test: AcceptanceTest, inputs: Inputs, asked: SwapPr
             grown,
             is_decided | verdict.is_decided,
             is_accepted | (is_taken & verdict.is_accepted),
-            added(steps, more),
+            add_steps(steps, more),
         )
 
     no = jnp.zeros(count, bool)

@@ -21,7 +21,7 @@ from trajens.app import cli
 from trajens.app.report import chart, heat_map, history, load_view, numerals, page
 from trajens.app.report.html import VOID, tag
 from trajens.app.report.quality import _by_distance, features, matrix
-from trajens.app.report.scales import POINTS, Scale, limits, thinned
+from trajens.app.report.scales import POINTS, Scale, limits, thin
 from trajens.ensemble.uncertainty import reliability
 from trajens.errors import InputError
 from trajens.records import is_within
@@ -203,11 +203,11 @@ def test_audits_are_drawn_with_their_errors_and_the_tolerance(line):
     error, weight = np.full(shape, np.nan), np.zeros(shape)
     error[:, -1], weight[:, -1] = [0.01, 0.02, 0.03, np.nan], [1.0, 1.0, 2.0, 0.0]
     records = {**case.records, "tilt_error": error, "tilt_weight": weight, "tilt_stderr": np.full(shape, 0.004)}
-    drawn = history.audited(replace(case, records=records))
+    drawn = history.audit_series(replace(case, records=records))
     assert drawn.x.tolist() == [small_run.EPOCHS]
     assert drawn.y[0] == pytest.approx((0.01 + 0.02 + 2 * 0.03) / 4)
     assert drawn.high[0] - drawn.y[0] == pytest.approx(0.004 * 6**0.5 / 4)
-    assert history.audited(replace(case, records={**records, "tilt_weight": 0 * weight})) is None
+    assert history.audit_series(replace(case, records={**records, "tilt_weight": 0 * weight})) is None
     assert "tolerance, ± 1 %" in "".join(history.panels(replace(case, records=records), 9, "nats"))
 
 
@@ -550,11 +550,11 @@ def test_ctrl_c_ends_watching_with_its_code(capsys, monkeypatch, tmp_path):
 def test_curves_keep_their_peaks_when_they_are_thinned():
     y = RNG.standard_normal(10_000)
     y[4321], y[777] = 99.0, np.nan
-    kept = thinned(y)
+    kept = thin(y)
     assert len(kept) <= POINTS
     assert {0, 4321, 9999} <= set(kept.tolist())
     assert (np.diff(kept) > 0).all()
-    assert thinned(y[:5]).tolist() == [0, 1, 2, 3, 4]
+    assert thin(y[:5]).tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

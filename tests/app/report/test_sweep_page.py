@@ -13,7 +13,7 @@ from trajens.app.experiment import Experiment
 from trajens.app.report import SweepView, sweep_page
 from trajens.app.report.sweep_charts import SLICES, Layout
 from trajens.app.report.sweep_design import Design
-from trajens.app.report.sweep_measures import QUANTITIES, errors_said, measured
+from trajens.app.report.sweep_measures import QUANTITIES, errors_said, measure
 from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome
 from trajens.app.sweeps.lease import Lease
 from trajens.app.sweeps.plan import Plan
@@ -73,21 +73,21 @@ def test_names_are_in_the_order_of_the_plan_and_lists_are_values():
 
 def test_errors_are_over_seeds_or_else_over_chains():
     alone, other, third = (look(s=4.0, seed=seed) for seed in (1, 2, 3))
-    point = measured([alone], LOSS)
+    point = measure([alone], LOSS)
     assert point == (14.0, 0.14, 1, 4)
     assert errors_said([point], LOSS) == "Errors: standard errors over the 4 chains of one run."
-    both = measured([alone, other], LOSS)
+    both = measure([alone, other], LOSS)
     assert both == (19.0, pytest.approx(5.0 * of_few(2)), 2, 2)
-    three = measured([alone, other, third, look(TaskState.RUNNING, s=4.0, seed=4)], LOSS)
+    three = measure([alone, other, third, look(TaskState.RUNNING, s=4.0, seed=4)], LOSS)
     assert three == (24.0, pytest.approx(10 / math.sqrt(3) * of_few(3)), 3, 3)
     assert errors_said([both, three], LOSS) == "Errors: standard errors over 2 to 3 seeds, of the means of their runs."
     assert errors_said([both, point, point], LOSS).endswith(
         "; of 2 of 3 points standard errors over the 4 chains of one run."
     )
-    single = measured([look(s=4.0, chains=1)], LOSS)
+    single = measure([look(s=4.0, chains=1)], LOSS)
     assert errors_said([single], LOSS) == "Errors: none, since one chain of one run has no error."
-    assert measured([look(TaskState.FAILED)], LOSS) is None
-    assert measured([alone], next(q for q in QUANTITIES if q.key == "loss_held_out")) is None
+    assert measure([look(TaskState.FAILED)], LOSS) is None
+    assert measure([alone], next(q for q in QUANTITIES if q.key == "loss_held_out")) is None
 
 
 def test_one_option_is_a_curve_with_the_numbers_of_the_runs():

@@ -29,7 +29,7 @@ from trajens.app.sweeps import driver
 from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome
 from trajens.app.sweeps.lease import Lease
 from trajens.app.sweeps.plan import Plan
-from trajens.app.sweeps.results import Reached, parquet_of, reached, rows_of, table_of
+from trajens.app.sweeps.results import Reached, parquet_of, read_progress, rows_of, table_of
 from trajens.errors import InputError
 from trajens.run.stored import StoredRun
 
@@ -232,10 +232,10 @@ def test_an_option_is_no_number_of_the_same_name(tmp_path):
 
 def test_how_far_a_run_has_come_is_read_from_its_records(swept):
     stored = StoredRun(swept.run("chains=4,s=20"))
-    share, loss, left = reached(swept.run("chains=4,s=20"))
+    share, loss, left = read_progress(swept.run("chains=4,s=20"))
     assert (share, loss) == (1.0, stored.records["loss"][:, -1].mean())
     assert left == 0 or np.isnan(left)
-    assert all(np.isnan(reached(swept.run("chains=4,s=30"))))
+    assert all(np.isnan(read_progress(swept.run("chains=4,s=30"))))
 
 
 def test_the_time_left_is_what_the_rest_takes_at_the_speed_since_the_last_start(swept, tmp_path):
@@ -250,13 +250,13 @@ def test_the_time_left_is_what_the_rest_takes_at_the_speed_since_the_last_start(
     sessions = [{"epoch": 0, "started": when(now - 40)}]
     (run / "sessions.jsonl").write_text(json.dumps(sessions[0]) + "\n")
     os.utime(run / "records.csv", (now - 10, now - 10))
-    assert reached(run).left == pytest.approx((1 - share) * 30 / share - 10, abs=2)
+    assert read_progress(run).left == pytest.approx((1 - share) * 30 / share - 10, abs=2)
     sessions.append({"epoch": epochs[0], "started": when(now - 40)})
     (run / "sessions.jsonl").write_text("".join(json.dumps(session) + "\n" for session in sessions))
-    assert reached(run).left == pytest.approx((1 - share) * 30 / (share - epochs[0] / 200) - 10, abs=2)
+    assert read_progress(run).left == pytest.approx((1 - share) * 30 / (share - epochs[0] / 200) - 10, abs=2)
     (run / "sessions.jsonl").write_text("")
-    assert reached(run).share == share
-    assert np.isnan(reached(run).left)
+    assert read_progress(run).share == share
+    assert np.isnan(read_progress(run).left)
 
 
 def when(moment):
@@ -268,7 +268,7 @@ def test_a_run_on_a_budget_is_as_far_as_its_data(swept, tmp_path):
     shutil.copytree(swept.run("chains=4,s=20"), run)
     used = StoredRun(run).records["data_used"][:, -1].sum()
     (run / "config.toml").write_text(f"budget = {4.0 * used}\n")
-    assert reached(run).share == 0.25
+    assert read_progress(run).share == 0.25
 
 
 def test_a_table_in_parquet_has_types_and_the_sentences_of_what_failed(swept, tmp_path):
@@ -344,7 +344,7 @@ def test_a_line_says_what_failed_and_what_is_left_of_everything(swept, monkeypat
     monkeypatch.setattr(sweep_table, "_LINE_SECONDS", 0.0)
     table, shares = sweep_table.SweepTable(swept), {"a": 0.0, "b": 0.5, "c": 0.0, "d": 0.0}
     table._console = Lines()
-    monkeypatch.setattr(sweep_table, "reached", lambda run: Reached(shares[run.name], 1.0, 7.0))
+    monkeypatch.setattr(sweep_table, "read_progress", lambda run: Reached(shares[run.name], 1.0, 7.0))
     outcomes = {name: Outcome(TaskState.WAITING) for name in shares}
     table(outcomes)
     table._began = time.monotonic() - 60

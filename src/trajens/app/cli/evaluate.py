@@ -14,7 +14,16 @@ from rich.table import Table
 
 from trajens.app.cli.environment import use_all_cores
 from trajens.app.cli.streams import finite
-from trajens.app.evaluation import WORDS, acting, inputs, is_on_episodes, labelled, noise_of, trained, tried
+from trajens.app.evaluation import (
+    WORDS,
+    acting,
+    inputs,
+    is_on_episodes,
+    load_ensemble,
+    load_evaluation_set,
+    noise_of,
+    read_labelled,
+)
 from trajens.app.kinds import as_number, whole
 from trajens.ensemble import Ensemble, Scores, calibrated_scores, ood_scores
 from trajens.ensemble.uncertainty import detection_scores
@@ -238,7 +247,7 @@ def picture(
         draw_returns(file, stored, acting(stored, chain, draws), chain)
         typer.echo(f"wrote {file}")
         return
-    ensemble, given, name, *_ = tried(stored, data, chain, draws)
+    ensemble, given, name, *_ = load_evaluation_set(stored, data, chain, draws)
     file = directory / "picture.png" if out is None else out
     draw(file, stored, ensemble, given, name, chain)
     typer.echo(f"wrote {file}")
@@ -247,10 +256,10 @@ def picture(
 def _joined(sources: list[Path], data: Path | None, which: dict[str, Any]) -> tuple[Ensemble, Any, str, float | None]:
     """One ensemble of all sources, data with labels, what they are called, and the noise of labels if it is known."""
     if data is None:
-        first, given, name, _, noise = tried(sources[0], None, **which)
-        return Ensemble.join([first, *(trained(source, **which) for source in sources[1:])]), given, name, noise
-    ensemble = Ensemble.join(trained(source, **which) for source in sources)
-    return ensemble, labelled(ensemble, data), data.name, noise_of(sources[0], ensemble)
+        first, given, name, _, noise = load_evaluation_set(sources[0], None, **which)
+        return Ensemble.join([first, *(load_ensemble(source, **which) for source in sources[1:])]), given, name, noise
+    ensemble = Ensemble.join(load_ensemble(source, **which) for source in sources)
+    return ensemble, read_labelled(ensemble, data), data.name, noise_of(sources[0], ensemble)
 
 
 def _groups(scores: dict[str, Any], is_classifier: bool) -> Iterator[tuple[str, Rows]]:

@@ -18,7 +18,7 @@ from trajens.app.kinds import whole
 from trajens.convergence import Converged
 from trajens.errors import require
 from trajens.run.stored import StoredRun
-from trajens.run.tables import NumberTable, written
+from trajens.run.tables import NumberTable, write_number
 from trajens.thermo import curve, log_z, observe
 from trajens.thermo.free_energy import METHODS
 
@@ -115,5 +115,5 @@ def _print(rows: NumberTable, title: str, as_json: bool, more: dict[str, Any] | 
     for name in rows.columns:
         result.add_column(name, justify="right", overflow="fold")
     for row in rows:
-        result.add_row(*(written(name, value) for name, value in row.items()))
+        result.add_row(*(write_number(name, value) for name, value in row.items()))
     Console().print(result)

@@ -15,7 +15,7 @@ import typer
 
 from trajens.app.cli.environment import use_all_cores
 from trajens.app.cli.evaluate import CHAIN, DRAWS, SOURCES
-from trajens.app.evaluation import inputs, trained
+from trajens.app.evaluation import inputs, load_ensemble
 from trajens.datasets import Label, tables
 from trajens.datasets.arrays import images_in
 from trajens.datasets.reading import harmless, is_table
@@ -59,7 +59,7 @@ def predict(
         f"out must not be the file of the inputs, got '{out}'; choose another.",
     )
     use_all_cores()
-    ensemble = trained(source, chain, draws)
+    ensemble = load_ensemble(source, chain, draws)
     x = inputs(ensemble, inputs_file)
     label = Label() if ensemble.reading is None else ensemble.reading.label
     given = _given(inputs_file, len(x))
@@ -143,7 +143,7 @@ def export(
     if arviz is not None:
         _export_records(sources, arviz, chain, overwrite)
         return
-    ensemble = Ensemble.join(trained(source, chain, draws) for source in sources)
+    ensemble = Ensemble.join(load_ensemble(source, chain, draws) for source in sources)
     ensemble.save(out, overwrite)
     typer.echo(f"wrote {len(ensemble.path)} models to {out} ({out.stat().st_size / 1e6:.2g} MB)")
 

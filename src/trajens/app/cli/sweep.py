@@ -25,7 +25,7 @@ from trajens.app.cli.streams import say
 from trajens.app.sweeps import Plan, Swept, sweep
 from trajens.app.sweeps.directory import ORDER, Outcome, SweepDirectory, TaskState, spoken
 from trajens.app.sweeps.engines import ENGINES
-from trajens.app.sweeps.results import outcomes_of, parquet_of, reached, rows_of, table_of
+from trajens.app.sweeps.results import outcomes_of, parquet_of, read_progress, rows_of, table_of
 from trajens.errors import SOME_FAILED, STOPPED, require
 from trajens.files import in_shell, write_atomically
 
@@ -66,7 +66,7 @@ class SweepTable:
         self._shown = now
         with contextlib.suppress(OSError, ValueError):
             if self._live is not None:
-                table = drawn(self._directory, outcomes, _ROWS)
+                table = make_table(self._directory, outcomes, _ROWS)
                 table.caption = self._left(outcomes)
                 self._live.update(table, refresh=True)
             else:
@@ -83,7 +83,7 @@ class SweepTable:
 
     def _look(self, names: list[str]) -> None:
         for name in names:
-            share = reached(self._directory.run(name)).share
+            share = read_progress(self._directory.run(name)).share
             # Last, so that those come first next time that were not asked for longest.
             self._shares.pop(name, None)
             self._shares[name] = 0.0 if math.isnan(share) else share
@@ -116,14 +116,14 @@ class SweepTable:
                 self._live.stop()
 
 
-def drawn(directory: SweepDirectory, outcomes: dict[str, Outcome], most: int) -> Table:
+def make_table(directory: SweepDirectory, outcomes: dict[str, Outcome], most: int) -> Table:
     """At most so many runs: those at work and those that failed first."""
     table = Table(title=f"sweep: {spoken(outcomes)}")
     for heading in ("run", "state", "done", "left", "loss", ""):
         table.add_column(heading, justify="right" if heading in ("done", "left", "loss") else "left")
     for name in sorted(outcomes, key=lambda name: ORDER.index(outcomes[name].state))[:most]:
         outcome = outcomes[name]
-        share, loss, left = reached(directory.run(name))
+        share, loss, left = read_progress(directory.run(name))
         is_timed = outcome.state is TaskState.RUNNING and not math.isnan(left)
         table.add_row(
             escape(name),
@@ -251,7 +251,7 @@ def status(directory: _Directory) -> None:
     """Where every run of a sweep stands."""
     here = SweepDirectory(directory)
     outcomes = outcomes_of(here)
-    Console().print(drawn(here, outcomes, len(outcomes)))
+    Console().print(make_table(here, outcomes, len(outcomes)))
 
 
 @sweeps.command()

@@ -30,7 +30,7 @@ from trajens.app.cli.signals import StopOnSignal
 from trajens.app.cli.streams import finite, say
 from trajens.app.config import EVEN, OPTIONS, RENAMED, Option
 from trajens.app.experiment import Experiment
-from trajens.app.kinds import grouped, names, switch, tilts, whole
+from trajens.app.kinds import group_chains, names, switch, tilts, whole
 from trajens.app.resolve import resolve
 from trajens.app.sources import EpisodesData
 from trajens.columns import COLUMNS, Average, Column, When
@@ -89,7 +89,7 @@ def summary(run: Run | StoredRun, experiment: Experiment) -> dict[str, Any]:
     """The summary of a run; ``by_s`` has one for every group of chains when there are several s."""
     if experiment.config.s is None:
         return {**_numbers(run), "s": float(run.s[0])}
-    groups = grouped(experiment.config.s, len(run.paths))
+    groups = group_chains(experiment.config.s, len(run.paths))
     if tilts(experiment.config.s)[1] is not None:
         return {**_numbers(run), "s": groups[0][0]}
     by_s = [_with_exact({**_numbers(run, chains), "s": float(run.s[chains[0]])}, experiment) for _, chains in groups]

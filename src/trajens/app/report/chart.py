@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from trajens.app.report import numerals
-from trajens.app.report.html import Markup, joined, tag
-from trajens.app.report.scales import POINTS, Scale, limits, some, thinned
+from trajens.app.report.html import Markup, join, tag
+from trajens.app.report.scales import POINTS, Scale, limits, some, thin
 
 WIDTH, HEIGHT = 440.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 74.0, 12.0, 12.0, 44.0
@@ -58,7 +58,7 @@ class Series:
     def thinned(self) -> Series:
         """The same of few points."""
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
-        kept = some(len(y), _BARS if self.low is not None else POINTS) if self.is_points else thinned(y)
+        kept = some(len(y), _BARS if self.low is not None else POINTS) if self.is_points else thin(y)
         ends = [None if end is None else np.asarray(end, float)[kept] for end in (self.low, self.high)]
         return replace(self, x=x[kept], y=y[kept], low=ends[0], high=ends[1])
 
@@ -141,7 +141,7 @@ class Chart:
             data_x=self.x_label,
             data_cloud="" if self.is_cloud else None,
         )
-        return joined([drawing, self._legend(few)])
+        return join([drawing, self._legend(few)])
 
     def _scales(self, few: Sequence[Series]) -> tuple[Scale, Scale]:
         xs = np.concatenate([series.x for series in few] or [np.zeros(0)])

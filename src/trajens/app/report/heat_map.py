@@ -60,7 +60,7 @@ def picture(values: np.ndarray) -> np.ndarray:
     return np.asarray(255 * (values - low) / (high - low if high > low else 1.0), np.uint8)
 
 
-def coloured(shares: np.ndarray) -> np.ndarray:
+def colour(shares: np.ndarray) -> np.ndarray:
     """Numbers 0..1 as colours (..., 3); grey where there is none."""
     at = np.clip(np.nan_to_num(shares), 0, 1) * (len(_CIVIDIS) - 1)
     channels = [np.interp(at, np.arange(len(_CIVIDIS)), channel) for channel in _CIVIDIS.T]
@@ -137,7 +137,7 @@ class HeatMap:
         ]
         middle = _LEFT + self.width / 2
         cells = [
-            _image(coloured(self._shares(self.values)), _LEFT, self.width),
+            _image(colour(self._shares(self.values)), _LEFT, self.width),
             *self._absent(),
             *self._numbers(),
         ]
@@ -146,7 +146,7 @@ class HeatMap:
             tag("text", self.x_label, class_="name middle", x=f"{middle:g}", y=f"{_HEIGHT - 12:g}"),
             tag("text", self.y_label, class_="name middle", transform=f"translate(13 {_TOP + SIDE / 2:g}) rotate(-90)"),
         ]
-        colours = _image(coloured(np.linspace(1, 0, 64)[:, None]), bar, _BAR)
+        colours = _image(colour(np.linspace(1, 0, 64)[:, None]), bar, _BAR)
         return tag(
             "svg",
             tag("title", self.title),

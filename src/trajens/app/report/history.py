@@ -37,7 +37,7 @@ class ChainGroup(NamedTuple):
     chains: np.ndarray
 
 
-def grouped(records: Records) -> list[ChainGroup]:
+def group_records(records: Records) -> list[ChainGroup]:
     """Chains one by one where they are few; by their s where that differs; else all together."""
     s = records["s"][:, -1]
     groups = [ChainGroup(f"s = {value:g}", chains) for value, chains in chains_by_s(s, DIGITS)]
@@ -66,7 +66,7 @@ def panels(facts: RunFacts, examples: int | None, loss_unit: str) -> list[Markup
     records, loss = facts.records, BY_NAME["loss"]
     if not records:
         return [left_out(loss.anchor, loss.heading, "The run has no record yet.")]
-    groups, found = grouped(records), []
+    groups, found = group_records(records), []
     for column in results_first(column for column in COLUMNS if column.look_for):
         if column.average is Average.AUDITS:
             found.append(_audits(facts, column))
@@ -113,7 +113,7 @@ def over_epochs(facts: RunFacts | None, column: Column, series: list[Series], un
     ).svg()
 
 
-def audited(facts: RunFacts) -> Series | None:
+def audit_series(facts: RunFacts) -> Series | None:
     """The audited error of s at every record that has one, all chains together; None where there is none."""
     records = facts.records
     if not {"tilt_error", "tilt_weight"} <= set(records):
@@ -139,7 +139,7 @@ def _audits(facts: RunFacts, column: Column) -> Markup:
     name, title = column.anchor, column.heading
     if facts.is_exact:
         return left_out(name, title, "Every decision was made on all data: there is no error to audit.")
-    found = audited(facts)
+    found = audit_series(facts)
     if found is None:
         return left_out(name, title, "The run was too short for an audit, so the error of s is not known.")
     tolerance = facts.tolerance
@@ -212,7 +212,7 @@ def learning_panels(facts: RunFacts, loss_unit: str) -> list[Markup]:
 def learning_curves(facts: RunFacts) -> list[Series]:
     """One curve of every chain, or of all together where they are many."""
     groups = (
-        grouped(facts.records)
+        group_records(facts.records)
         if facts.records
         else [ChainGroup("mean of all chains", np.arange(len(facts.start["loss"])))]
     )

@@ -29,10 +29,10 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
-    return Markup(f"<{name}{given}>" + ("" if name in VOID else f"{joined(children)}</{name}>"))
+    return Markup(f"<{name}{given}>" + ("" if name in VOID else f"{join(children)}</{name}>"))
 
 
-def joined(parts: Iterable[Any]) -> Markup:
+def join(parts: Iterable[Any]) -> Markup:
     """Parts one after the other, those that are not markup escaped."""
     return Markup("".join(part if isinstance(part, Markup) else html.escape(str(part)) for part in parts))
 
@@ -104,7 +104,7 @@ def document(title: str, lead: str, body: Markup, source: str, renewed_every: fl
     head = tag("head", *about, tag("title", f"{title}: trajens report"), style)
     top = tag("header", tag("p", "trajens report", class_="kind"), tag("h1", title), tag("p", lead, class_="lead"))
     if renewed_every is not None:
-        top = joined([top, tag("p", f"Under way: renewed every {renewed_every:.0f} s.", class_="live")])
+        top = join([top, tag("p", f"Under way: renewed every {renewed_every:.0f} s.", class_="live")])
     foot = tag("footer", tag("p", f"Made by trajens {__version__} from {source}."))
     tip = tag("div", id="tip", role="status", aria_live="off")
     script = tag("script", Markup(_resource("page.js")))

@@ -10,10 +10,10 @@ import numpy as np
 
 from trajens.app.report import history, numerals, quality, returns
 from trajens.app.report.chart import Series
-from trajens.app.report.html import NAME, Markup, document, joined, left_out, panel, section, table, tag, tile
+from trajens.app.report.html import NAME, Markup, document, join, left_out, panel, section, table, tag, tile
 from trajens.app.report.quality import doubts
 from trajens.app.report.run_view import RunView, load_view, view_of
-from trajens.app.report.words import headline, listed, loss_unit, mark, scores_of, sentence, settings, verdicts
+from trajens.app.report.words import headline, loss_unit, mark, scores_of, sentence, settings, settings_table, verdicts
 from trajens.columns import BY_NAME, COLUMNS
 from trajens.datasets import Labelled
 from trajens.errors import require
@@ -30,7 +30,7 @@ _ALWAYS = ("tilt, s", "epochs", "time")
 def comparison(several: Sequence[RunView]) -> Markup:
     """All sections of a page on several runs."""
     names = [view.name for view in several]
-    return joined(
+    return join(
         [
             section("verdict", "Verdict", _verdicts(several, names)),
             section("scores", "Scores", _scores(several, names)),
@@ -186,18 +186,18 @@ def _sections(view: RunView) -> Markup:
     parts = [
         section("verdict", "Verdict", verdicts(view.findings)),
         section("scores", "At a glance", *_glance(view)),
-        section("run", "What was run", listed(view.stored, view.facts)),
+        section("run", "What was run", settings_table(view.stored, view.facts)),
         section("course", "How it went", tag("div", *course, class_="panels")),
     ]
     if found is not None:
         where = f"{found.models} models of one ensemble, in {returns.EPISODES} fresh episodes, the same for all."
-        parts.append(section("quality", "What came out", tag("p", where, class_="where"), returns.tried(found)))
+        parts.append(section("quality", "What came out", tag("p", where, class_="where"), returns.returns_table(found)))
     elif view.evaluation is not None:
         panels = [*quality.panels(view.evaluation), *doubts(view.evaluation)]
         parts.append(section("quality", "What came out", _tried(view), tag("div", *panels, class_="panels")))
     else:
         parts.append(section("quality", "What came out", tag("p", view.why, class_="why")))
-    return joined(parts)
+    return join(parts)
 
 
 def _tried(view: RunView) -> Markup:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trajens.app.evaluation import WORDS, acting, curve
 from trajens.app.report import numerals
 from trajens.app.report.chart import Chart, Series
-from trajens.app.report.history import grouped
+from trajens.app.report.history import group_records
 from trajens.app.report.html import Markup, left_out, panel, table, tile
 from trajens.records import Records
 from trajens.rl.evaluation import Score
@@ -26,7 +26,7 @@ class Returned(NamedTuple):
     scores: dict[str, Score]
 
 
-def returned(stored: StoredRun, chain: int | str | None = None, draws: bool = False) -> Returned:
+def evaluate_policies(stored: StoredRun, chain: int | str | None = None, draws: bool = False) -> Returned:
     """The policies of a run, tried in fresh episodes."""
     found = acting(stored, chain, draws)
     return Returned(found.episodes, len(found.path), found.scores(EPISODES))
@@ -38,7 +38,7 @@ def panels(found: Returned, records: Records) -> list[Markup]:
         return [left_out("return", "Return", "The run has no record yet.")]
     steps, returns, error = curve(found.episodes, records)
     series, batches = [], []
-    for k, group in enumerate(grouped(records)):
+    for k, group in enumerate(group_records(records)):
         mean = returns[group.chains].mean(0)
         several = len(group.chains) > 1
         # Between chains where there are some: that of measuring alone is a part of it.
@@ -74,7 +74,7 @@ def tiles(found: Returned) -> list[Markup]:
     ]
 
 
-def tried(found: Returned) -> Markup:
+def returns_table(found: Returned) -> Markup:
     """Who returns how much."""
     rows = [
         (WORDS[how], numerals.with_error(score.mean, score.stderr), numerals.number(score.steps))

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajens.app.evaluation import Tried, is_on_episodes, tried
-from trajens.app.report.returns import Returned, returned
+from trajens.app.evaluation import EvaluationSet, is_on_episodes, load_evaluation_set
+from trajens.app.report.returns import Returned, evaluate_policies
 from trajens.app.report.scales import some
 from trajens.datasets import Labelled, Reading
 from trajens.ensemble import CHUNK, Ensemble, RegressionScores, Scores, chosen_chains
@@ -90,10 +90,10 @@ def evaluate_run(
     stored: StoredRun, data: Path | None = None, chain: int | str | None = None, draws: bool = False
 ) -> Evaluation:
     """The ensemble of a run on a file, on its test set or on its training data; refused where it has no network."""
-    return evaluated(tried(stored, data, chain, draws), stored.paths.shape[1])
+    return evaluate(load_evaluation_set(stored, data, chain, draws), stored.paths.shape[1])
 
 
-def evaluated(found: Tried, tau: int) -> Evaluation:
+def evaluate(found: EvaluationSet, tau: int) -> Evaluation:
     """An ensemble, of paths of tau models, on labelled data."""
     ensemble, labelled, name, is_fresh, noise = found
     size, models = len(labelled.y), len(ensemble.path)
@@ -203,7 +203,7 @@ def load_view(path: Path, data: Path | None = None, chain: int | str | None = No
     found, episodes, why = None, None, ""
     if is_on_episodes(stored):
         require(data is None, f"data must be left out with a run on episodes, got '{data}'; leave it out.")
-        episodes = returned(stored, chain, draws)
+        episodes = evaluate_policies(stored, chain, draws)
     else:
         try:
             found = evaluate_run(stored, data, chain, draws)
@@ -228,7 +228,7 @@ def view_of(run: Run, name: str, labelled: Labelled | None = None, draws: bool =
     facts, found = RunFacts.of(run), None
     if labelled is not None:
         ensemble = Ensemble.from_draws(run) if draws else Ensemble.from_run(run)
-        found = evaluated(Tried(ensemble, labelled, "the data given", is_fresh=True), run.target.tau)
+        found = evaluate(EvaluationSet(ensemble, labelled, "the data given", is_fresh=True), run.target.tau)
     return RunView(
         name=name,
         stored=Remembered(

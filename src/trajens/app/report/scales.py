@@ -80,7 +80,7 @@ POINTS = 240
 """That a curve has at most; more could not be told apart on a screen."""
 
 
-def thinned(y: np.ndarray, most: int = POINTS) -> np.ndarray:
+def thin(y: np.ndarray, most: int = POINTS) -> np.ndarray:
     """Places (at most `most`) of values to draw: the first, the last, and of every piece the lowest and the highest."""
     count = len(y)
     if count <= most:

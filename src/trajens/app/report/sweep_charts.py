@@ -16,10 +16,10 @@ import numpy as np
 
 from trajens.app.report.chart import CHARACTER, LEFT, LOOKS, RIGHT, WIDTH, Chart, Series
 from trajens.app.report.heat_map import HeatMap, cut
-from trajens.app.report.html import Markup, joined, panel, tag
+from trajens.app.report.html import Markup, join, panel, tag
 from trajens.app.report.scales import POINTS, is_logarithmic, limits, some
-from trajens.app.report.sweep_design import Axis, Design, shown, value_of
-from trajens.app.report.sweep_measures import QUANTITIES, Measured, Quantity, errors_said, is_drawn, measured
+from trajens.app.report.sweep_design import Axis, Design, value_of, write_value
+from trajens.app.report.sweep_measures import QUANTITIES, Measured, Quantity, errors_said, is_drawn, measure
 from trajens.app.sweeps.results import RunRow
 
 SLICES = 12
@@ -73,7 +73,7 @@ def charts(looks: Sequence[RunRow], design: Design) -> list[Markup]:
     is_scattered = len(by_setting) < _DENSE * prod(len(axis.values) for axis in design.axes)
     found = []
     for quantity in QUANTITIES:
-        every = {key: measured(several, quantity) for key, several in by_setting.items()}
+        every = {key: measure(several, quantity) for key, several in by_setting.items()}
         cells = {key: point for key, point in every.items() if point is not None}
         if cells:
             drawn = _scatters(cells, design, quantity) if is_scattered else _slices(cells, design, layout, quantity)
@@ -88,17 +88,17 @@ def _slices(cells: Cells, design: Design, layout: Layout, quantity: Quantity) ->
     kept = [keys[k] for k in some(len(keys), SLICES)]
     panels: list[Markup] = []
     for number, key in enumerate(kept):
-        held = ", ".join(f"{axis.name} = {shown(value)}" for axis, value in zip(layout.rest, key, strict=True))
+        held = ", ".join(f"{axis.name} = {write_value(value)}" for axis, value in zip(layout.rest, key, strict=True))
         anchor = quantity.key.replace("_", "-") + (f"-{number}" if layout.rest else "")
         panels += _both(slices[key], cells, layout, quantity, held, anchor)
     left_out = ""
     if len(kept) < len(keys):
         left_out = f" An even choice of {len(kept)} of {len(keys)} charts is drawn; all numbers are in the table below."
     if not layout.rest:
-        return joined(panels)
+        return join(panels)
     names = " and ".join(axis.name for axis in layout.rest)
     words = f"{quantity.look_for} One chart for every value of {names}, all to one scale.{left_out}"
-    return joined([tag("h3", quantity.title, class_="across"), tag("p", words, class_="small across"), *panels])
+    return join([tag("h3", quantity.title, class_="across"), tag("p", words, class_="small across"), *panels])
 
 
 def _by_rest(cells: Cells, design: Design, layout: Layout) -> dict[tuple[Any, ...], Cells]:
@@ -123,7 +123,7 @@ def _both(inside: Cells, cells: Cells, layout: Layout, quantity: Quantity, held:
     else:
         kept = some(len(lines.values), LOOKS)
         values = [lines.values[k] for k in kept]
-        labels = [f"{lines.name} = {shown(value)}" for value in values]
+        labels = [f"{lines.name} = {write_value(value)}" for value in values]
         curves = [
             _curve(x, inside, (value,), label, k) for k, (value, label) in enumerate(zip(values, labels, strict=True))
         ]
@@ -243,4 +243,4 @@ def _scatters(cells: Cells, design: Design, quantity: Quantity) -> Markup:
         title = f"{quantity.title} over {axis.name}"
         chart = over(axis, [series], points, quantity, title)
         panels.append(panel(f"{quantity.key.replace('_', '-')}-{number}", title, chart, f"Of {len(kept)} settings."))
-    return joined([tag("h3", quantity.title, class_="across"), tag("p", words, class_="small across"), *panels])
+    return join([tag("h3", quantity.title, class_="across"), tag("p", words, class_="small across"), *panels])

@@ -47,7 +47,7 @@ class Axis:
     @property
     def labels(self) -> list[str]:
         """How its values read."""
-        return [shown(value) for value in self.values]
+        return [write_value(value) for value in self.values]
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def value_of(look: RunRow, name: str) -> Any:
     return "-".join(map(str, value)) if isinstance(value, list) else value
 
 
-def shown(value: Any) -> str:
+def write_value(value: Any) -> str:
     """A value as it reads; of a path its end."""
     if value is None:
         return _DEFAULT

@@ -93,7 +93,7 @@ def is_drawn(look: RunRow) -> bool:
     return look.outcome.state is TaskState.COMPLETE and bool(look.summary)
 
 
-def measured(looks: Iterable[RunRow], quantity: Quantity) -> Measured | None:
+def measure(looks: Iterable[RunRow], quantity: Quantity) -> Measured | None:
     """Of runs that differ in nothing but the seed; None where none of them has the number."""
     found = [
         (look.summary[quantity.key], look.summary.get(f"{quantity.key}_stderr", math.nan), look.summary["chains"])

@@ -12,11 +12,11 @@ from typing import Any
 from urllib.parse import quote
 
 from trajens.app.report import numerals
-from trajens.app.report.html import NAME, Markup, document, joined, section, table, tag, tile
+from trajens.app.report.html import NAME, Markup, document, join, section, table, tag, tile
 from trajens.app.report.sweep_charts import charts
-from trajens.app.report.sweep_design import Axis, Design, shown, value_of
-from trajens.app.report.sweep_measures import QUANTITIES, errors_said, is_drawn, measured
-from trajens.app.report.words import marked
+from trajens.app.report.sweep_design import Axis, Design, value_of, write_value
+from trajens.app.report.sweep_measures import QUANTITIES, errors_said, is_drawn, measure
+from trajens.app.report.words import mark_word
 from trajens.app.sweeps.directory import ORDER, Outcome, SweepDirectory, TaskState, spoken
 from trajens.app.sweeps.results import RunRow, looks_at
 from trajens.files import in_shell
@@ -60,7 +60,7 @@ def sweep_page(view: SweepView, folder: Path, renewed_every: float | None = None
         Seconds after which the page loads itself again; for one that is renewed while the sweep goes on.
     """
     design = Design.of(view.looks)
-    body = joined(
+    body = join(
         [
             section("states", "Where it stands", *_states(view)),
             section("varied", "What varies", *_varied(design, view)),
@@ -108,7 +108,7 @@ def _failure(sentence: str, names: list[str]) -> Markup:
     title = "1 run failed" if len(names) == 1 else f"{len(names):,} runs failed"
     said = tag("p", sentence or "It left no sentence.")
     which = tag("p", f"{'; '.join(names[:_NAMES])}{more}", class_="small")
-    return tag("li", tag("h3", title), marked(ATTENTION, "failed"), said, which, class_=f"verdict {ATTENTION}")
+    return tag("li", tag("h3", title), mark_word(ATTENTION, "failed"), said, which, class_=f"verdict {ATTENTION}")
 
 
 def _varied(design: Design, view: SweepView) -> list[Markup]:
@@ -145,7 +145,7 @@ def _results(view: SweepView, design: Design) -> list[Markup]:
         return [_alone(drawn)]
     best = min(drawn, key=lambda look: look.summary["loss"])
     text = numerals.with_error(best.summary["loss"], best.summary["loss_stderr"])
-    where = ", ".join(f"{axis.name} = {shown(value_of(best, axis.name))}" for axis in design.varied)
+    where = ", ".join(f"{axis.name} = {write_value(value_of(best, axis.name))}" for axis in design.varied)
     lowest = f"The lowest loss of a run is {text}, at {where}. The lowest of many is lower than it would be again."
     return [tag("p", lowest, class_="where"), tag("div", *charts(view.looks, design), class_="panels")]
 
@@ -154,7 +154,7 @@ def _alone(drawn: Sequence[RunRow]) -> Markup:
     """Where nothing varies but the seed: one number each."""
     tiles = []
     for quantity in QUANTITIES:
-        found = measured(drawn, quantity)
+        found = measure(drawn, quantity)
         if found is not None:
             tiles.append(tile(quantity.title, found.told(quantity), errors_said([found], quantity)))
     return tag("div", *tiles, class_="tiles")
@@ -172,9 +172,9 @@ def _runs(view: SweepView, design: Design, folder: Path) -> list[Markup]:
     for look in looks[:_ROWS]:
         row: list[Any] = [
             _linked(view, look, folder),
-            marked(_MARKS.get(look.outcome.state, UNKNOWN), look.outcome.state),
+            mark_word(_MARKS.get(look.outcome.state, UNKNOWN), look.outcome.state),
         ]
-        row += [shown(value_of(look, axis.name)) for axis in design.varied]
+        row += [write_value(value_of(look, axis.name)) for axis in design.varied]
         for one in quantities:
             value, error = (look.summary.get(name, math.nan) for name in (one.key, f"{one.key}_stderr"))
             row.append(one.with_error(value, error) if math.isfinite(value) else "")

@@ -45,10 +45,10 @@ def verdicts(findings: Sequence[Finding]) -> Markup:
 
 def mark(finding: Finding) -> Markup:
     """Sign and word of a finding."""
-    return marked(finding.mark, WORDS[finding.mark])
+    return mark_word(finding.mark, WORDS[finding.mark])
 
 
-def marked(kind: str, word: str) -> Markup:
+def mark_word(kind: str, word: str) -> Markup:
     """A word with the sign of a mark."""
     sign = tag("span", SIGNS[kind], class_="sign", aria_hidden="true")
     return tag("span", sign, tag("span", word, class_="word"), class_=f"mark {kind}")
@@ -121,7 +121,7 @@ def _data(known: dict[str, Any]) -> str | None:
     return f"{known['examples']:,} examples" if "examples" in known else None
 
 
-def listed(stored: StoredRun | Remembered, facts: RunFacts) -> Markup:
+def settings_table(stored: StoredRun | Remembered, facts: RunFacts) -> Markup:
     """The same as a table, and all options as they were resolved."""
     rows = list(settings(stored, facts).items())
     half = -(-len(rows) // 2)

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from trajens.app.config import OPTIONS, Config
 from trajens.app.experiment import Experiment
 from trajens.app.kinds import tilts
-from trajens.app.resolve import renamed, resolve
+from trajens.app.resolve import rename_options, resolve
 from trajens.errors import InputError, require
 from trajens.storage.directory import read_toml
 
@@ -226,7 +226,7 @@ def _table(name: str, given: Any) -> dict[str, Any]:
     require(
         isinstance(given, dict), f"{name} must be a table of options, got {given!r}; write lines like tau = 8 in it."
     )
-    return renamed({str(key).replace("-", "_"): value for key, value in given.items()})
+    return rename_options({str(key).replace("-", "_"): value for key, value in given.items()})
 
 
 def _shown(own: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajens.app.kinds import grouped
+from trajens.app.kinds import group_chains
 from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, outcome_of
 from trajens.columns import COLUMNS, When
 from trajens.errors import InputError
@@ -78,7 +78,7 @@ class RunRow(NamedTuple):
     summary: dict[str, Any]
 
 
-def reached(run: Path) -> Reached:
+def read_progress(run: Path) -> Reached:
     """By the records and the plan of a run, which may be at work."""
     with contextlib.suppress(OSError, ValueError, LookupError):
         file = RecordFile(run)
@@ -148,9 +148,9 @@ def _summaries(run: Path, own: dict[str, Any], outcome: Outcome) -> list[tuple[f
     if outcome.state is not TaskState.WAITING and stored.has_checkpoint:
         # One that is too short yet, or being written; a run that is damaged says so when it is resumed.
         with contextlib.suppress(InputError):
-            groups = grouped(own.get("s"), stored.chains)
+            groups = group_chains(own.get("s"), stored.chains)
             return [(s, {**stored.summary(chains), **_accuracy(stored, chains)}) for s, chains in groups]
-    return [(s, {}) for s, _ in grouped(own.get("s"), 0)]
+    return [(s, {}) for s, _ in group_chains(own.get("s"), 0)]
 
 
 def _accuracy(stored: StoredRun, chains: np.ndarray) -> dict[str, float]:
