@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests.monte_carlo import Z
-from trajens.records import mean_and_error
+from trajens.records import mean_and_error, of_few
 
 
 @pytest.mark.parametrize("count", [2, 4, 64])
@@ -19,3 +20,8 @@ def test_the_error_of_a_single_value_is_not_known():
     mean, error = mean_and_error(np.array([2.0]))
     assert mean == 2.0
     assert np.isnan(error)
+
+
+def test_errors_from_few_chains_are_larger_by_students_law():
+    for count in (2, 3, 4, 5, 8, 16, 64, 1000):
+        assert of_few(count) == pytest.approx(stats.t.ppf(stats.norm.cdf(1.0), count - 1), rel=2e-3)

@@ -82,8 +82,12 @@ def chains_by_s(s: np.ndarray, digits: int | None = None) -> list[tuple[float, n
     return [(float(value), np.flatnonzero(values == value)) for value in np.unique(values)]
 
 
-_ONE_ERROR = 0.8413447460685429
-"""Confidence of being below one standard error of a normal law."""
+_OF_TWO = 1.8373
+_EXPANSION = (1.0, 1 / 2, 1 / 4, 1 / 16, -11 / 1920)
+"""Student's quantile at one normal standard error: with one degree of freedom, and in powers of 1/freedom for more.
+
+It is within 0.1 %, and needs no SciPy, which takes a quarter of a second to load.
+"""
 
 
 def of_few(count: int) -> float:
@@ -91,9 +95,7 @@ def of_few(count: int) -> float:
 
     With it a mean of normal values is within one error of its expectation in 68 % of cases, however few they are.
     """
-    from scipy.special import stdtrit
-
-    return float(stdtrit(count - 1, _ONE_ERROR))
+    return _OF_TWO if count == 2 else float(np.polynomial.Polynomial(_EXPANSION)(1 / (count - 1)))
 
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:

@@ -81,11 +81,13 @@ def test_a_balanced_mixture_makes_what_changes_less_more_often():
 
 
 def test_training_moves_layers_one_at_a_time_where_there_are_many_examples():
-    many = MODEL.problem(np.tile(X, (5, 1)), np.sin(np.tile(X[:, 0], 5)).astype(np.float32), "squared")
+    inputs, labels = np.tile(X, (5, 1)), np.sin(np.tile(X[:, 0], 5)).astype(np.float32)
+    many = tj.models.mlp([X.shape[1], 300, 1]).problem(inputs, labels, "squared")
     move = tj.BalancedMixture([(1.0, tj.LayerMove("dense1")), (1.0, tj.LayerMove("dense2"))])
     assert training_setup(many).settings.move == move
     assert training_setup(many, settings={"move": tj.SingleSite()}).settings.move == tj.SingleSite()
     assert training_setup(PROBLEM).settings.move == tj.SingleSite()
+    assert training_setup(MODEL.problem(inputs, labels, "squared")).settings.move == tj.SingleSite()
     assert training_setup(tj.models.mlp([3, 1]).problem(*many.data, "squared")).settings.move == tj.SingleSite()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+import jax
 import numpy as np
 
 from trajens.columns import BY_NAME
@@ -88,6 +89,14 @@ class Summary(dict[str, Any]):
             for name, value in self.items()
         )
         return f"<table><tbody>{rows}</tbody></table>"
+
+
+def _parts(summary: Summary) -> tuple[tuple[Any, ...], Any]:
+    return tuple(summary.values()), tuple(summary)
+
+
+# A dict to JAX too, as for jax.tree.map over two of them.
+jax.tree_util.register_pytree_node(Summary, _parts, lambda names, values: Summary(zip(names, values, strict=True)))
 
 
 def write_number(name: str, value: Any) -> str:
