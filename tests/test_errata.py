@@ -79,6 +79,7 @@ def test_the_grids_of_the_correction_may_be_swapped_without_harm():
     assert error_of(*correction(20.0, 10.0)) == pytest.approx(error_of(*correction(10.0, 20.0)), rel=0.2)
 
 
+@pytest.mark.slow
 def test_either_strength_of_the_regularisation_is_as_good():
     # 10 is printed, 25 is the default of the authors' program; at the paper's grids, of which the table has one half.
     delta = np.linspace(-14.0, 14.0, 561)

@@ -135,6 +135,7 @@ def test_an_error_in_the_start_of_training_is_the_functions_own():
         tj.train(problem, tau=2, budget=2e4, progress=False)
 
 
+@pytest.mark.slow
 def test_losses_that_are_not_finite_refuse_proposals():
     def fenced(theta, batch):
         return np.where(theta[0] > 0.3, np.nan, squared(theta, batch))
@@ -144,6 +145,7 @@ def test_losses_that_are_not_finite_refuse_proposals():
     assert (run.paths[..., 0] <= np.float32(0.3)).all()
 
 
+@pytest.mark.slow
 def test_training_audits_exchanges_and_held_out_examples():
     problem = external(initial=np.zeros(2)).hold_out(0.25)
     run = tj.train(problem, tau=2, budget=4e4, chains=2, progress=False)

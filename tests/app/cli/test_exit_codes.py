@@ -214,6 +214,7 @@ def test_a_command_in_a_process_of_its_own(here, row):
     assert ("Traceback" in err) == (row.how == "bug")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
 def test_a_name_that_is_not_utf8(here):
     """A page is written, since it needs no name; options that cannot be written down are refused."""

@@ -363,7 +363,7 @@ def test_a_line_says_what_failed_and_what_is_left_of_everything(swept, monkeypat
         *["sweep  1 of 4 runs complete, 1 running, 1 failed, 1 waiting  left about 60 s"] * 2,
     ]
     drawn = io.StringIO()
-    Console(file=drawn, width=200).print(sweep_table.drawn(swept, outcomes, 2))
+    Console(file=drawn, width=200).print(sweep_table.make_table(swept, outcomes, 2))
     running, failed, more = [line.split("│")[1:-1] for line in drawn.getvalue().splitlines() if line.startswith("│")]
     assert [cell.strip() for cell in running] == ["b", "running", "75%", "7 s", "1", ""]
     assert [cell.strip() for cell in failed] == ["c", "failed", "0%", "", "1", "a [sentence]"]
