@@ -6,6 +6,7 @@ import sys
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module", ["trajens.run", "trajens.app.picture", "trajens.target", "trajens.ensemble", "trajens_paper"]
 )

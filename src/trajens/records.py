@@ -82,7 +82,7 @@ def chains_by_s(s: np.ndarray, digits: int | None = None) -> list[tuple[float, n
     return [(float(value), np.flatnonzero(values == value)) for value in np.unique(values)]
 
 
-_OF_TWO = 1.8373
+_OF_TWO = 1.837337
 _EXPANSION = (1.0, 1 / 2, 1 / 4, 1 / 16, -11 / 1920)
 """Student's quantile at one normal standard error: with one degree of freedom, and in powers of 1/freedom for more.
 

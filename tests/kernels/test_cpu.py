@@ -78,6 +78,7 @@ def test_random_shapes_and_active_lanes(seed):
     assert_same_losses(losses[is_active], np.asarray(largest)[:lanes, :, :m][is_active])
 
 
+@pytest.mark.slow
 def test_losses_do_not_depend_on_the_number_of_threads():
     code = (
         "import numpy as np, jax.numpy as jnp, hashlib; import tests.kernels.test_cpu as t; "
@@ -174,6 +175,7 @@ def test_multiply_adds_are_counted(levels):
     assert levels._library.trajens_cpu_multiply_adds(1000) == 1000 * once > 0
 
 
+@pytest.mark.slow
 def test_a_cuda_library_that_cannot_be_loaded_leaves_the_cpu_kernel_alone(tmp_path):
     text = tmp_path / "text.so"
     text.write_text("no library")
