@@ -185,7 +185,7 @@ def test_a_hole_is_called_coexistence_by_the_programs_of_the_network(tmp_path):
     assert round_trips(ladders.found()).value > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_perceptron_is_called_a_crossover_and_has_its_exact_law_at_every_level(tmp_path):
     seen, tau, plan = LADDERS["control"]["perceptron"]
     assert isinstance(seen, Perceptron)
