@@ -118,7 +118,7 @@ def test_many_parameters_of_which_a_tuned_share_is_redrawn_have_the_exact_law():
 def test_training_to_a_given_s_samples_the_exact_law_there():
     data, s, sigma = tj.datasets.perceptron(noise=1.0), 60.0, 0.3
     run = tj.train(data.problem(), tau=4, budget=1.2e5 * 448, s=s, sigma=sigma, chains=448, records=60)
-    run = run.extend(1500, records=30)
+    run = run.extend(2000, records=40)
     assert (run.s == s).all()
     assert_loss(run.summary(), tj.exact.perceptron(data.x, data.y, 4, sigma, s))
 

@@ -270,8 +270,15 @@ def test_an_s_or_a_loss_that_was_asked_for_is_not_stopped_at_likelihoods(asked):
 def test_burn_in_lasts_as_long_again_as_an_s_took_that_is_reached_soon():
     controller, total = Budget(PAIRS, RECORDS, TAU, is_to_s=True), PAIRS
     settled = RISING_SOON * BURN_IN * total
-    for used, is_over in ((1.9 * settled, False), (2.1 * settled, True)):
-        turn = controller.update(passed(used, 1e4, settled_pairs=settled), Control(MAX_EPOCHS, 1.0))
+    # With the last 1e4 pairs; of all since s stands still there must be enough renewals too.
+    many, few = (factor * STANDING * 1e4 / (1.1 * settled) for factor in (1.1, 0.9))
+    for used, renewals, is_over in (
+        (1.9 * settled, 100 * many, False),
+        (2.1 * settled, many, True),
+        (2.1 * settled, few, False),
+    ):
+        now = passed(used, 1e4, renewals=renewals, settled_pairs=settled)
+        turn = controller.update(now, Control(MAX_EPOCHS, 1.0))
         assert (turn.control.burn_in < MAX_EPOCHS) is is_over
         assert turn.control.tilt == 1.0
 

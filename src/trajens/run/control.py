@@ -6,7 +6,7 @@ read so far:
 - burn-in is a share of the budget, and s rises for most of it: towards an s that was asked for by equal factors for
   equal data; else a little with every renewal of the path, until burn-in is nearly over, or the loss low enough;
 - paths lag behind an s that rises. Where the rest of burn-in is for few renewals at the s that was asked for, s is
-  there sooner, and burn-in lasts as long again as it took to get there;
+  there sooner, and burn-in lasts as long again as it took to get there, and some renewals at least;
 - where the loss of the paths is clearly above that of a trained start, s rises by their ratio with a renewal, since
   what is above the minimum falls like 1/s: as long as the budget is for some renewals, paths keep what the start found;
 - s stays below the one at which the models of a path weigh together as much as some likelihoods of the data, where
@@ -68,7 +68,7 @@ RISING, RISING_SOON = 0.8, 0.3
 """Of burn-in, the part in which s rises; and where an s that was asked for takes too much data to be renewed at."""
 
 STANDING = 10
-"""Renewals of the path in the rest of burn-in, of which fewer let s rise soon."""
+"""Renewals of the path at an s that was asked for before burn-in ends; fewer than that in its rest let s rise soon."""
 
 LIKELIHOODS = 3.0
 """What the models of a path weigh together at most, in likelihoods of the data: s = LIKELIHOODS N / (tau v)."""
@@ -321,11 +321,13 @@ class Budget(Controller):
         return info.pairs_used + info.rate * max(self.seconds - info.seconds, 0.0)
 
     def _has_settled(self, info: RecordInfo, total: float) -> bool:
-        """Whether s is as large as it may be, and paths have had as long again as it took."""
+        """Whether s is as large as it may be, and paths have had as long again as it took, and time to follow."""
         if not self.is_to_s and self.largest_s(info.held_out_loss) == math.inf:
             return False
         used, until = info.pairs_used - info.start_pairs, info.settled_pairs - info.start_pairs
-        return used >= max(2.0 * until, SETTLING * total)
+        if used < max(2.0 * until, SETTLING * total):
+            return False
+        return not self.is_to_s or info.renewals * (used - until) >= STANDING * info.pairs
 
     def _rising(self, info: RecordInfo, total: float) -> float:
         """The part of burn-in in which s rises, by the renewals that the rest would be for at the s asked for."""
