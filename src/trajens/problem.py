@@ -239,7 +239,7 @@ class Problem:
         data : pytree of arrays (N, ...)
         params : pytree
         prior, likelihood
-            As for `Problem`; without a prior the prior is flat.
+            As for `Problem`; without one the prior is flat.
         spread : float or pytree like `params`, optional
             Standard deviation of the models that chains start from around `params`; default for the first chain none,
             and for every other one the root mean square of each array, so that they start apart. For starts of one's
