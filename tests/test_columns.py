@@ -15,7 +15,7 @@ from trajens import rl
 from trajens.acceptance import Reason
 from trajens.app.report.sweep_measures import QUANTITIES
 from trajens.app.sweeps.results import NUMBERS
-from trajens.columns import COLUMNS, DRAWS, EXCHANGE, HELD_OUT, NAMES, REASONS, STEPS, Average, When
+from trajens.columns import COLUMNS, DRAWS, EXCHANGE, HELD_OUT, NAMES, REASONS, STEPS, SUMMARISED, Average, When
 from trajens.records import after_burn_in, chains_by_s, summarise
 
 PAGE = Path(__file__).parent.parent / "docs" / "howto" / "storage.md"
@@ -98,7 +98,7 @@ def test_the_summary_has_an_average_of_every_column_that_has_one(full):
     summary = full.summary()
     expected = [
         name
-        for column in COLUMNS
+        for column in SUMMARISED
         if column.average not in (Average.NONE, Average.COUNT) and column.name not in HELD_OUT
         for name in column.keys
     ]
@@ -127,9 +127,9 @@ def test_a_run_of_before_a_column_has_a_summary_without_it(plain):
 def test_sweeps_and_draws_are_of_the_table():
     assert DRAWS[0] == "loss"
     assert NUMBERS[-3:] == ("epochs", "burn_in", "seconds")
-    keys = {name for column in COLUMNS for name in column.keys}
+    keys = {name for column in SUMMARISED for name in column.keys}
     assert set(NUMBERS[:-3]) <= keys
-    by_name = {column.name: column for column in COLUMNS}
+    by_name = {column.name: column for column in SUMMARISED}
     for quantity in QUANTITIES[:-1]:
         assert (quantity.title, quantity.y_label) == (by_name[quantity.key].heading, by_name[quantity.key].unit)
         assert quantity.key in NUMBERS

@@ -137,7 +137,7 @@ def prose(text):
 
 
 AVOIDED = {
-    r"(?<!power )\blaws?\b": "distribution",
+    r"(?<!power\s)\blaws?\b": "distribution",
     r"\bone's own\b": "your own",
     r"\bgone on with\b": "continued",
     r"\bby itself it\b": "automatically",
@@ -151,8 +151,8 @@ AVOIDED = {
     r"\bwho finds\b": "a process that finds",
 }
 """Words not to use, as patterns, and what to write instead."""
-# The appendix of a result, and two pages that are lists of measurements.
-AS_THEY_ARE = {"results/transition_details", "results/tables", "theory/tolerance"}
+# Two pages that are lists of measurements.
+AS_THEY_ARE = {"results/tables", "theory/tolerance"}
 
 
 def avoided(text):
@@ -161,22 +161,46 @@ def avoided(text):
     return [found[0] for pattern in AVOIDED for found in re.finditer(pattern, plain)]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if name_of(page) not in AS_THEY_ARE], ids=name_of)
+PROSE = [*(page for page in PAGES if name_of(page) not in AS_THEY_ARE), ROOT / "CONTRIBUTING.md"]
+
+
+@pytest.mark.parametrize("page", PROSE, ids=name_of)
 def test_lines_of_prose_are_short_and_in_plain_words(page):
     lines = list(prose(page.read_text(encoding="utf-8")))
     assert [(number, len(line)) for number, line in lines if len(line) > 120] == []
     assert avoided("\n".join(line for _, line in lines)) == []
 
 
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda file: file.stem)
+def test_notebooks_are_in_plain_words(notebook):
+    lines = notebook.read_text(encoding="utf-8").splitlines()
+    assert avoided("\n".join(line.lstrip("# ") for line in lines if line.startswith("#"))) == []
+
+
 def test_words_not_to_use_are_found_in_prose_and_not_in_code():
     assert avoided("The law of one's own.") == ["law", "one's own"]
-    assert avoided("# The law\nA power law, `law`, [a link](laws.md#law) and $law$.") == []
+    assert avoided("# The law\nA power law, a power\nlaw, `law`, [a link](laws.md#law) and $law$.") == []
 
 
 def test_help_and_errors_say_distribution():
     """Strings that users read: help of commands, and sentences of errors."""
     reference = hook("cli_reference")
     assert avoided(reference.on_page_markdown(text_of("reference/cli.md"))) == []
+
+
+def docstrings(root):
+    """Docstrings of all modules, classes and functions below a folder, with the file and the name of each."""
+    for file in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+                yield f"{file.relative_to(ROOT)}: {getattr(node, 'name', 'module')}", text
+
+
+@pytest.mark.parametrize("root", ["src", "paper/src"])
+def test_docstrings_say_distribution(root):
+    texts = dict(docstrings(ROOT / root))
+    assert len(texts) > 100
+    assert [name for name, text in texts.items() if {"law", "laws"} & set(avoided(text))] == []
 
 
 def test_long_lines_are_found_and_code_and_tables_are_not():

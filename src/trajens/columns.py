@@ -19,6 +19,7 @@ class Average(Enum):
     EPOCHS = "mean over the epochs after burn-in"
     KNOWN = "mean of the records after burn-in that are not NaN"
     AUDITS = "mean of the audits after burn-in, by `tilt_weight`"
+    SHIFTS = "mean of the forces of audits after burn-in, by weight, in standard deviations of the projection"
     GROWTH = "sum over chains, after burn-in"
     COUNT = "sum after burn-in, in `reasons`"
     LAST = "mean over chains of the last record"
@@ -109,6 +110,12 @@ class Column:
 
 PROJECTIONS = ("projection_1", "projection_2", "projection_3")
 """Columns of the mean model of a path along fixed directions; runs of before have none."""
+
+AUDITED = (
+    ("tilt_error", "tilt_stderr", "tilt_weight"),
+    *((f"force_{k}", f"force_stderr_{k}", f"force_weight_{k}") for k in range(1, len(PROJECTIONS) + 1)),
+)
+"""Columns of what audits find, its standard error and its weight: along Delta, and along the fixed directions."""
 
 _DATA, _STEPS, _DECISIONS = "examples times models", "steps", "decisions"
 
@@ -207,6 +214,21 @@ COLUMNS = (
     ),
     Column("tilt_stderr", "error of the audit", "Standard error of `tilt_error`.", "error of s", when=When.AUDITS),
     Column("tilt_weight", "weight of the audit", "By which `tilt_error` is averaged.", when=When.AUDITS),
+    *(
+        column
+        for k, (force, error, weight) in enumerate(AUDITED[1:], 1)
+        for column in (
+            Column(
+                force,
+                f"force along direction {k}, audited",
+                f"Small batches move the mean of projection {k} by its variance times this, from this record on.",
+                "1 / unit of the projection",
+                when=When.AUDITS,
+            ),
+            Column(error, f"error of that force, {k}", f"Standard error of `{force}`.", when=When.AUDITS),
+            Column(weight, f"weight of that force, {k}", f"By which `{force}` is averaged.", when=When.AUDITS),
+        )
+    ),
     Column(
         "weight_rms",
         "weight RMS",
@@ -317,10 +339,26 @@ COLUMNS = (
 )
 """All columns in the order of records; those of one's own stand before those of exchange."""
 
-BY_NAME = {column.name: column for column in COLUMNS}
-"""Columns by their name."""
+MEAN_SHIFT = Column(
+    "mean_shift",
+    "shift of means, audited",
+    "Small batches move the mean model by so many posterior standard deviations, in the direction where it is worst.",
+    "posterior standard deviations",
+    Average.SHIFTS,
+    When.AUDITS,
+    spec="+.4f",
+    has_error=True,
+)
 
-NAMES = tuple(BY_NAME)
+SUMMARISED = tuple(
+    one for column in COLUMNS for one in ((column, MEAN_SHIFT) if column.average is Average.AUDITS else (column,))
+)
+"""Columns, and what a summary makes of the forces beside the error of s."""
+
+BY_NAME = {column.name: column for column in SUMMARISED}
+"""These by their name."""
+
+NAMES = tuple(column.name for column in COLUMNS)
 """Names of all columns, in the order of records."""
 
 REASONS = tuple(column.name for column in COLUMNS if column.average is Average.COUNT)

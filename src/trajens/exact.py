@@ -24,7 +24,7 @@ from trajens.errors import integer, number, require
 
 @dataclass(frozen=True)
 class ExactPaths:
-    """Exact law of the paths of a linear perceptron.
+    """Exact distribution of the paths of a linear perceptron.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class ExactPaths:
 
 
 def perceptron(x: Any, y: Any, tau: int, sigma: float, s: float, prior: float | None = None) -> ExactPaths:
-    """Exact averages of the tilted path law of a linear perceptron.
+    """Exact averages of the tilted path distribution of a linear perceptron.
 
     Parameters
     ----------

@@ -53,6 +53,24 @@ class CountingLoss(PairLoss, Protocol):
         """The losses of `of_pairs`, and the steps (lanes,) uint32 that they took, of both models of a pair together."""
 
 
+@runtime_checkable
+class Guided(Protocol):
+    """A loss that most changes of a model leave as it is, and that names another one for the start of a training.
+
+    The other one sees every change, and models with a low value of it have a low loss. It has no part in what is
+    sampled.
+    """
+
+    @property
+    def guide(self) -> Loss:
+        """The loss that a start by evolution follows."""
+
+
+def guide_of(loss: Loss) -> Loss:
+    """The loss that a start by evolution follows: its `guide`, if it has one, or itself."""
+    return loss.guide if isinstance(loss, Guided) else loss
+
+
 def counted_losses_of_pairs(
     loss: Loss, data: Any, theta_pairs: jax.Array, indices: jax.Array, is_active: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
@@ -195,6 +213,11 @@ class ZeroOne(OfOutputs):
     not. Outputs that are no numbers have a loss that is none.
     """
 
+    @property
+    def guide(self) -> Loss:
+        """Cross-entropy of the same outputs, see `Guided`."""
+        return CrossEntropy(self.model)
+
     def of_outputs(self, outputs: jax.Array, y: jax.Array) -> jax.Array:
         is_wrong = outputs.argmax(-1) != y
         return jnp.where(jnp.isnan(outputs).any(-1), jnp.nan, is_wrong.astype(jnp.float32))
@@ -212,10 +235,15 @@ class Weighted:
     """w_i l_i of every example, for data with weights; with <w> = 1 the mean loss is the weighted mean of the l_i.
 
     An example of weight 0 has no part in the loss: data padded to a common size by some, the rest with the weight
-    N' / N, have the mean loss, and so the law, of the N examples. Losses of padded ones must be finite.
+    N' / N, have the mean loss, and so the distribution, of the N examples. Losses of padded ones must be finite.
     """
 
     loss: Loss
+
+    @property
+    def guide(self) -> Loss:
+        """With the same weights."""
+        return Weighted(guide_of(self.loss))
 
     def __call__(self, theta: jax.Array, batch: WeightedData) -> jax.Array:
         return batch.weight * self.loss(theta, batch.data)

@@ -22,8 +22,9 @@ stay as they are with M for N, and at b = M the answer is exact. Copies are deal
 
     q_i = (1 - eps) score_i / sum_j score_j + eps / N,   c_i about q_i M,
 
-which may be anything that is not negative: they change the noise of a decision, and not the law that is sampled. The
-noise is smallest for scores like the spread of an example's loss differences; the root of its loss is near that.
+which may be anything that is not negative: they change the noise of a decision, and not the distribution that is
+sampled. The noise is smallest for scores like the spread of an example's loss differences; the root of its loss is near
+that.
 """
 
 from __future__ import annotations

@@ -113,8 +113,8 @@ class Problem:
     spread : array (dim,), optional
         Standard deviations around `initial` (or 0) of the first model of every chain; default none around a given one.
     prior : float, optional
-        Standard deviation of the Gaussian law of first models that suits the parameters, which `Target` takes unless
-        it is told another; default none, a flat prior.
+        Standard deviation of the Gaussian distribution of first models that suits the parameters, which `Target` takes
+        unless it is told another; default none, a flat prior.
     layers : mapping of str to int, optional
         Names of the layers and their numbers of parameters, in the order of the parameters, for moves of a layer
         (`LayerMove`); default not known. `Problem.layers` has the slice of each.

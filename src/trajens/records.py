@@ -6,11 +6,12 @@ What columns there are is said by `trajens.columns.COLUMNS`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajens.columns import COLUMNS, REASONS, Average
+from trajens.columns import AUDITED, COLUMNS, PROJECTIONS, REASONS, Average
 
 Records = dict[str, np.ndarray]
 
@@ -91,7 +92,7 @@ It is within 0.1 %, and needs no SciPy, which takes a quarter of a second to loa
 
 
 def of_few(count: int) -> float:
-    """How much larger a standard error that was found from `count` independent values is by Student's law.
+    """How much larger a standard error that was found from `count` independent values is by Student's t distribution.
 
     With it a mean of normal values is within one error of its expectation in 68 % of cases, however few they are.
     """
@@ -99,7 +100,7 @@ def of_few(count: int) -> float:
 
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
-    """Mean and standard error, by Student's law, of independent values; the error of a single one is NaN."""
+    """Mean and standard error, by Student's t distribution, of independent values; the error of a single one is NaN."""
     error = values.std(ddof=1) / np.sqrt(len(values)) * of_few(len(values)) if len(values) > 1 else np.nan
     return float(values.mean()), float(error)
 
@@ -108,7 +109,7 @@ def summarise(records: Records, burn_in: int) -> dict[str, Any]:
     """Averages of all columns over the records that lie after `burn_in`, each as its `Column.average` says.
 
     ``reasons`` are the columns that count decisions. Names that end in ``_stderr`` are standard errors over chains, by
-    Student's law, NaN for a single one; that of ``tilt_error`` is over audits.
+    Student's t distribution, NaN for a single one; those of ``tilt_error`` and ``mean_shift`` are over audits.
     """
     is_after = after_burn_in(records, burn_in)
     epochs = (records["epoch"] - starts(records))[:, is_after]
@@ -116,7 +117,7 @@ def summarise(records: Records, burn_in: int) -> dict[str, Any]:
     for column in COLUMNS:
         name = column.name
         if column.average is Average.AUDITS:
-            found |= _tilt(records, is_after)
+            found |= summarise_audits(records, burn_in)
         elif name in records and column.average in _SUMMARISED:
             value, error = _average(records[name], column.average, is_after, epochs)
             found |= dict(zip(column.keys, (value, error), strict=False))
@@ -151,61 +152,142 @@ def _average(values: np.ndarray, average: Average, is_after: np.ndarray, epochs:
     return float(last.mean()) if average is Average.LAST else int(last.sum()), float("nan")
 
 
-def _tilt(records: Records, is_after: np.ndarray) -> dict[str, float]:
-    """The error of s over all audits, each chain and record one sample of it; NaN where there were none.
+class Audited(NamedTuple):
+    """What audits found along one direction: the mean of slopes, one a chain and audit, and its error.
 
-    A single sample has the standard error of its own proposals.
+    The error is over these samples, of which it is known with so many degrees of freedom; a single one has that of its
+    own proposals.
     """
-    beta = error = float("nan")
-    weight = _tilt_weight(records, is_after)
-    if weight.sum() > 0:
-        found = np.where(weight > 0, records["tilt_error"][:, is_after], 0.0)
-        beta = float((weight * found).sum() / weight.sum())
-        if (weight > 0).sum() == 1 and "tilt_stderr" in records:
-            error = float(records["tilt_stderr"][:, is_after][weight > 0][0])
-        elif (weight > 0).sum() > 1:
-            error = float(np.sqrt(((weight * (found - beta)) ** 2).sum()) / weight.sum())
-    s = float(records["s"][:, is_after].mean())
-    return {"tilt_error": beta, "tilt_error_stderr": error, "s_effective": s * (1 + beta)}
+
+    value: float
+    error: float
+    freedom: float
+
+    def scaled(self, factor: float) -> Audited:
+        """In other units."""
+        return Audited(float(factor * self.value), float(abs(factor) * self.error), self.freedom)
+
+    def is_within(self, tolerance: float, looks: int = 1) -> bool | None:
+        """Whether it is surely within a tolerance, or beyond it, where it is the worst of `looks`; None: undecided."""
+        if not np.isfinite(self.error):
+            return None
+        from scipy.special import stdtrit
+
+        # The error of few samples is itself uncertain: Student's t distribution instead of two errors.
+        margin = float(stdtrit(self.freedom, 1.0 - _CHANCE / looks)) * self.error
+        return (
+            False if abs(self.value) - margin > tolerance else True if abs(self.value) + margin <= tolerance else None
+        )
 
 
-def _tilt_weight(records: Records, is_after: np.ndarray) -> np.ndarray:
-    return records["tilt_weight"][:, is_after] if "tilt_weight" in records else np.zeros((1, 0))
+_ALL, _TINY = slice(None), 1e-12
 
+_CHANCE = 0.025
+"""That an error is said to be beyond the tolerance, or within it, and is not."""
 
-_SURELY = 0.975
-"""Confidence that an error is beyond the tolerance, or within it, before either is said."""
-
-_OF_ONE = 30
+_OF_ONE = 16
 """Degrees of freedom of the error of a single audit, whose proposals are 64 at least, of unequal weight."""
 
+_FEWEST = 2.0
+"""Degrees of freedom of the error of a shift, of which there are several, from which on the furthest is looked for."""
 
-def is_within(records: Records, burn_in: int, tolerance: float) -> bool | None:
-    """Whether audits after burn-in find the error of s within the tolerance, or beyond it; None: they cannot say."""
-    if not has_summary(records, burn_in):
-        return None
+_NOT_AUDITED = Audited(float("nan"), float("nan"), 0.0)
+
+
+def average_audits(
+    records: Records, names: tuple[str, ...], is_after: np.ndarray, chains: np.ndarray | slice = _ALL
+) -> Audited:
+    """The mean of a column over chains, by default all of the run, and records, by weight."""
+    value, stderr, weight = (records[name][chains][:, is_after] if name in records else None for name in names)
+    if value is None or weight is None or not weight.sum() > 0:
+        return _NOT_AUDITED
+    is_known, error = weight > 0, float("nan")
+    share, found = weight[is_known] / weight.sum(), value[is_known]
+    mean = float((share * found).sum())
+    if len(share) > 1:
+        # What a sample weighs it draws the mean towards itself, and few that weigh most are as few as they are.
+        rest = share * (found - mean) / np.sqrt(np.maximum(1.0 - share, _TINY))
+        return Audited(mean, float(np.sqrt((rest**2).sum())), float(1.0 / (share**2).sum() - 1.0))
+    if stderr is not None:
+        error = float(stderr[is_known][0])
+    # The proposals of an audit are of all chains of the run.
+    return Audited(mean, error, _OF_ONE / len(records[names[0]]))
+
+
+def error_of_s(records: Records, burn_in: int) -> Audited:
+    """The relative error of s over all audits after burn-in; NaN where there were none."""
+    return average_audits(records, AUDITED[0], after_burn_in(records, burn_in))
+
+
+def spreads(records: Records, is_used: np.ndarray) -> np.ndarray:
+    """Standard deviations (directions,) of the projections in some of the records; NaN where nothing is known."""
+    used = (records[name][:, is_used] if name in records else np.zeros(0) for name in PROJECTIONS)
+    return np.array([one.std() if one.size > 1 else np.nan for one in used])
+
+
+def shifts_of_means(records: Records, burn_in: int) -> list[Audited]:
+    """Shifts of the mean model in posterior standard deviations, by all audits after burn-in, where they are known.
+
+    There is one for every s and each of three fixed directions: a force times the variance.
+    """
     is_after = after_burn_in(records, burn_in)
-    samples = int((_tilt_weight(records, is_after) > 0).sum())
-    if samples == 0:
-        return None
-    from scipy.special import stdtrit
-
-    found = _tilt(records, is_after)
-    # The error of few samples is itself uncertain: Student's law instead of two errors. One has that of its proposals.
-    freedom = samples - 1 if samples > 1 else _OF_ONE
-    beta, margin = abs(found["tilt_error"]), float(stdtrit(freedom, _SURELY)) * found["tilt_error_stderr"]
-    return False if beta - margin > tolerance else True if beta + margin <= tolerance else None
+    found = []
+    for _, chains in chains_by_s(records["s"][:, -1]) if is_after.any() else []:
+        widths = spreads({name: records[name][chains] for name in PROJECTIONS if name in records}, is_after)
+        found += [average_audits(records, AUDITED[1 + k], is_after, chains).scaled(w) for k, w in enumerate(widths)]
+    return [one for one in found if one.error > 0]
 
 
-def warn_of_tilt(records: Records, burn_in: int, tolerance: float | None) -> None:
-    """A RuntimeWarning if the audits after burn-in find an error of s beyond the tolerance."""
-    if tolerance is None or is_within(records, burn_in, tolerance) is not False:
+def furthest(found: Sequence[Audited]) -> Audited:
+    """The one that is furthest from 0 in units of its error; NaN where none has an error."""
+    known = [one for one in found if one.error > 0]
+    return max(known, key=lambda one: abs(one.value) / one.error, default=_NOT_AUDITED)
+
+
+def judge_shifts(found: Sequence[Audited], tolerance: float) -> tuple[bool | None, Audited]:
+    """Whether all are within a tolerance, or one is beyond it, or None; and the furthest of those that decide it."""
+    verdicts = [one.is_within(tolerance, len(found)) for one in found]
+    verdict = False if False in verdicts else None if None in verdicts or not found else True
+    return verdict, furthest([one for one, said in zip(found, verdicts, strict=True) if said is verdict])
+
+
+def summarise_audits(records: Records, burn_in: int) -> dict[str, float]:
+    """What audits found, as in a summary."""
+    shifts = [one for one in shifts_of_means(records, burn_in) if one.freedom >= _FEWEST]
+    tilt, shift = error_of_s(records, burn_in), furthest(shifts)
+    s = float(records["s"][:, after_burn_in(records, burn_in)].mean())
+    return {
+        "tilt_error": tilt.value,
+        "tilt_error_stderr": tilt.error,
+        "s_effective": s * (1 + tilt.value),
+        "mean_shift": shift.value,
+        "mean_shift_stderr": shift.error,
+    }
+
+
+def is_beyond(records: Records, burn_in: int, tolerance: float | None) -> bool:
+    """Whether audits after burn-in are sure that the error of s, or the shift of means, is beyond the tolerance."""
+    if tolerance is None or not has_summary(records, burn_in):
+        return False
+    is_shift_kept, _ = judge_shifts(shifts_of_means(records, burn_in), tolerance)
+    return False in (error_of_s(records, burn_in).is_within(tolerance), is_shift_kept)
+
+
+def warn_of_audits(records: Records, burn_in: int, tolerance: float | None) -> None:
+    """A RuntimeWarning if the audits after burn-in find an error of s, or a shift of means, beyond the tolerance."""
+    if tolerance is None or not is_beyond(records, burn_in, tolerance):
         return
-    found = _tilt(records, after_burn_in(records, burn_in))
+    tilt, (_, shift) = error_of_s(records, burn_in), judge_shifts(shifts_of_means(records, burn_in), tolerance)
+    if tilt.is_within(tolerance) is False:
+        found = (
+            f"the run samples an s that is off by {tilt.value:+.1%} +- {tilt.error:.1%}, more than the tolerance of "
+        )
+        found += f"{tolerance:.1%}"
+    else:
+        found = f"the mean model is off by {shift.value:+.3f} +- {shift.error:.3f} posterior standard deviations, more "
+        found += f"than the tolerance of {tolerance:g}"
     warnings.warn(
-        f"the run samples an s that is off by {found['tilt_error']:+.1%} +- {found['tilt_error_stderr']:.1%}, more "
-        f"than the tolerance of {tolerance:.1%}; give it a longer burn-in, in which batches are planned, or a smaller "
-        "tolerance.",
+        f"{found}; give it a longer burn-in, in which batches are planned, or a smaller tolerance.",
         RuntimeWarning,
         stacklevel=4,
     )

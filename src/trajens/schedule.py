@@ -1,8 +1,8 @@
 """The tilt s as a number, one number per chain, or a function of the epoch.
 
 A schedule is any callable ``s(epoch)`` that JAX can trace; those made here compare equal when their numbers
-do, so that using one twice compiles once. At fixed s the path law is left invariant; while s changes, the
-run is an annealing and samples no fixed law.
+do, so that using one twice compiles once. At fixed s the path distribution is left invariant; while s changes, the
+run is an annealing and samples no fixed distribution.
 """
 
 from __future__ import annotations

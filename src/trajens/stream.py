@@ -29,8 +29,8 @@ MAX_BATCH = 4096
 class Stream(Problem):
     """Losses of a model with `dim` parameters on examples that a simulator makes of keys: episodes, samples, worlds.
 
-    It is used like a `trajens.Problem`: `Target`, `sample` and `train` take it. The law that is sampled is that of the
-    *expected* loss,
+    It is used like a `trajens.Problem`: `Target`, `sample` and `train` take it. The distribution that is sampled is
+    that of the *expected* loss,
 
         pi(Theta) ~ p(theta_1) prod_t exp(-|theta_{t+1} - theta_t|^2 / (2 sigma^2)) exp(-s sum_t L(theta_t)),
         L(theta) = E_key[loss(theta, key)],

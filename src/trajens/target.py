@@ -2,7 +2,7 @@
 
     pi(Theta) ~ p(theta_1) prod_t exp(-|theta_{t+1} - theta_t|^2 / (2 sigma^2)) exp(-s sum_t L(theta_t))
 
-p(theta_1) is flat (the paper's choice; not normalisable for a bounded loss) or N(0, prior^2) (recommended).
+p(theta_1) is flat (what the paper's moves imply; not normalisable for a bounded loss) or N(0, prior^2) (recommended).
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ class Target:
         Tilt towards low loss; it multiplies the *mean* loss of each model. Several are given to as many chains each, in
         order: of ``s=[5, 20, 80]`` and 48 chains the first 16 have 5. See `Run.by_s` for a table.
     prior : "auto", None or float
-        Law of the first model: None is flat, a number is the standard deviation of a Gaussian around 0; "auto" is
-        what suits the parameters of the problem, `Problem.prior`: 0.3 for the networks of `trajens.models`, else flat.
+        Distribution of the first model: None is flat, a number is the standard deviation of a Gaussian around 0; "auto"
+        is what suits the parameters of the problem, `Problem.prior`: 0.3 for the networks of `trajens.models`, else
+        flat.
     """
 
     def __init__(self, problem: Problem, tau: int, sigma: float, s: Any, prior: float | str | None = "auto"):

@@ -106,7 +106,7 @@ def test_a_correction_whose_own_error_is_not_known_is_not_taken(error, is_taken)
     def look(rho, factor=1.0, is_close=False):
         slope, beta = 0.02, -0.03
         far = error if factor > 1.5 else 0.001
-        return Level(rho, 0.3, factor, beta + slope * (factor - 1), far, 0.5, 1.0)
+        return Level(rho, 0.3, factor, beta + slope * (factor - 1), far, shift=0.0, acceptance=0.5, gain=1.0)
 
     found = _corrected(look, 2.0, 0.01)
     assert (found is not None) is is_taken
@@ -264,3 +264,31 @@ def test_until_an_audit_a_plan_is_careful(stages):
     assert (np.asarray(plan.first) == np.float32(0.3 if stages == 2 else 0.0)).all()
     assert (np.asarray(tj.Penalty(8, rho=0.7).init(1, 1).rho) == np.float32(0.7)).all()
     assert (np.asarray(tj.Penalty(8, rho=2.0, tolerance=None).init(1, 1).rho) == 2.0).all()
+
+
+def skewed_steps(seed, number):
+    """Loss differences that are skewed in the direction of the step, which moves the mean by 0.3 of its spread."""
+    rng = np.random.default_rng(seed)
+    way = rng.choice([-1.0, 1.0], number)
+    values = way[:, None] * NOISE * (rng.standard_gamma(0.1, (number, SIZE)) - 0.1) / np.sqrt(0.1)
+    values += 0.25 + np.sqrt(0.5) * rng.standard_normal((number, 1)) - values.mean(1, keepdims=True)
+    one = np.ones(number, np.float32)
+    return Looked(one, 0 * one, one, values.astype(np.float32), shifts=0.3 * way[:, None])
+
+
+@pytest.mark.slow
+def test_a_plan_keeps_its_tolerance_of_means_where_they_are_seen_to_move():
+    tolerance, test = 0.05, tj.Penalty(CHUNK, tolerance=0.05)
+    looked, fresh = skewed_steps(1, 512), skewed_steps(2, 1024)
+    found, rhos = {}, {}
+    for name, some in (("seen", looked), ("not told", looked._replace(shifts=np.zeros((512, 0))))):
+        plan = within_tolerance(test, CHUNK, entries(number=512), some, tolerance, np.random.default_rng(3))
+        decided = acceptances(test, CHUNK, entries(**plan, number=1024), fresh, np.random.default_rng(4), orders=24)
+        found[name], rhos[name] = balance(decided, fresh.shifts[:, 0]).slope(), plan["rho"]
+    shift, error = found["seen"]
+    assert error < 0.5 * tolerance
+    assert abs(shift) < tolerance + ERRORS * error
+    # Without it the force is beyond the tolerance.
+    shift, error = found["not told"]
+    assert abs(shift) > tolerance + ERRORS * error
+    assert rhos["seen"] < rhos["not told"]

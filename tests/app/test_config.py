@@ -18,7 +18,8 @@ from trajens.app.resolve import resolve
 from trajens.errors import InputError
 from trajens.moves.base import usual_fraction
 from trajens.randomness import key_of
-from trajens.run.train import TAU, training_setup, usual_move
+from trajens.run.start import EVOLUTION, RANDOM
+from trajens.run.train import RECORDS, RECORDS_OF_FEW, TAU, TAU_OF_FEW, training_setup, usual_move
 from trajens.sampling.settings import SettingsDict, default_burn_in
 from trajens.storage.directory import read_toml
 
@@ -56,6 +57,7 @@ def test_several_s_make_that_many_chains_each():
     np.testing.assert_array_equal(experiment.target.s_of_chains(6), [5, 5, 10, 10, 20, 20])
 
 
+@pytest.mark.slow
 def test_several_seeds_make_the_chains_of_runs_with_one_seed_each():
     options = {"problem": "perceptron", "tau": 2, "epochs": 100, "records": 2, "s": [5, 10], "chains": 2}
     both = Experiment(resolve(options, {"seed": "3,7"})).run()
@@ -249,10 +251,11 @@ TRAINED = ("tau", "budget", "chains", "records", "start", "seed", "ahead", "sigm
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_training_has_the_same_default_in_python_and_on_the_command_line(name):
-    if name == "chains":
-        assert Experiment(resolve({"problem": "mnist"})).chains == 1
+    if name in ("chains", "tau", "start"):
+        experiment = Experiment(resolve({"problem": "mnist"}))
+        assert (experiment.chains, experiment.target.tau, experiment.start) == (1, TAU, "evolution")
         return
-    known = {"seed": tj.Settings().seed, "ahead": tj.Settings().ahead, "tau": TAU}
+    known = {"seed": tj.Settings().seed, "ahead": tj.Settings().ahead}
     default = known[name] if name in known else signature(tj.train).parameters[name].default
     assert getattr(resolve({"problem": "mnist"}), name) == default
 
@@ -261,12 +264,19 @@ def test_training_has_the_same_default_in_python_and_on_the_command_line(name):
 def test_training_on_few_examples_reads_all_of_them_in_several_chains(size, chains, test, tmp_path):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "data.npz", x=rng.standard_normal((size, 3)), y=np.arange(size) % 2)
-    experiment = Experiment(resolve({"problem": str(tmp_path / "data.npz")}))
-    _, settings, _ = experiment._training
-    _, own, _ = training_setup(experiment.problem)
+    experiment = Experiment(resolve({"problem": str(tmp_path / "data.npz"), "budget": 1e8}))
+    _, settings, budget = experiment._training
+    _, own, its = training_setup(experiment.problem, budget=1e8)
     assert (settings.chains, own.chains) == (chains, chains)
     assert (type(settings.acceptance).__name__, type(own.acceptance).__name__) == (test, test)
     assert settings.scores == own.scores
+    assert budget.records == its.records == (RECORDS_OF_FEW if chains > 1 else RECORDS)
+    assert budget.searched_on == its.searched_on == (size // 5 if chains > 1 else None)
+    assert experiment.target.tau == (TAU_OF_FEW if chains > 1 else TAU)
+    assert experiment.start == (RANDOM if chains > 1 else EVOLUTION)
+    whole = Experiment(resolve({"problem": str(tmp_path / "data.npz"), "hold_out": 0.0}))
+    target, _, budget = whole._training
+    assert (target.problem.size, budget.searched_on, whole.start) == (size, None, EVOLUTION)
     asked = {"problem": str(tmp_path / "data.npz"), "tolerance": 0.02, "chains": 3}
     _, settings, _ = Experiment(resolve(asked))._training
     assert (settings.chains, settings.acceptance.tolerance, settings.acceptance.pool) == (3, 0.02, True)

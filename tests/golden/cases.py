@@ -35,11 +35,11 @@ def _sample(target=TARGET, epochs=320, **changes):
 
 
 @cache
-def _regression():
-    """A table of 300 rows and its network."""
+def _regression(size=300):
+    """A table and its network."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(300, 3)).astype(np.float32)
-    y = np.sin(x @ np.array([1.0, -0.5, 0.25])) + 0.1 * rng.normal(size=300)
+    x = rng.normal(size=(size, 3)).astype(np.float32)
+    y = np.sin(x @ np.array([1.0, -0.5, 0.25])) + 0.1 * rng.normal(size=size)
     return tj.models.mlp([3, 8, 1]).problem(x, y.astype(np.float32), "squared")
 
 
@@ -125,7 +125,8 @@ CASES = {
     ),
     "until converged": lambda: _sample(epochs=400, until="converged", max_epochs=900),
     "stream": lambda: _sample(tj.Target(STREAM, 3, 0.2, 20.0)),
-    "train from an evolution start": lambda: _train(_regression()),
+    "train from an evolution start": lambda: _train(_regression(2000)),
+    "train with a search for s": lambda: _train(_regression()),
     "train to an s": lambda: _train(_regression(), s=50.0, start="random"),
     "train on a stream": lambda: _train(STREAM, prior=1.0),
     "two devices": lambda: _sample(devices=jax.devices()[:2]),

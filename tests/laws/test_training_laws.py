@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 import trajens as tj
+from tests.laws.test_tolerance_laws import heavy
 from tests.monte_carlo import assert_agrees, assert_path_law
 from trajens.moves.base import FRACTION_OF_MANY
+from trajens.records import error_of_s, is_beyond
+from trajens.run import audits
+from trajens.run.control import BURN_IN
 
 STATED, SIGMAS = 0.01, 3.5
 """What a minibatch test may be off by, of the excess loss, and standard errors of independent chains."""
@@ -135,3 +139,32 @@ def test_training_that_moves_one_layer_at_a_time_samples_the_exact_law():
     is_after = run.records["epoch"][0] > before + 1000
     exact = tj.exact.perceptron(FEW.x, FEW.y, 4, 0.5, COLD)
     assert_path_law(run.history[:, is_after], run.records["loss"][:, is_after], exact, "layers")
+
+
+@pytest.mark.slow
+def test_plans_that_turn_out_too_loose_are_made_again_and_keep_the_tolerance(monkeypatch):
+    data, s, sigma = heavy("student", 2, 400, seed=3), 60.0, 0.2
+    problem, exact = data.problem(), tj.exact.perceptron(data.x, data.y, 4, sigma, s)
+    settings = {"tau": 4, "s": s, "sigma": sigma, "chains": 256, "records": 60, "acceptance": tj.Penalty(16)}
+    plan_batches, loose = audits.plan_batches, 1
+
+    def plan(sampler, state, seen, tolerance, rng):
+        """As loose as can be the first time, which is the end of burn-in."""
+        nonlocal loose
+        loose -= 1
+        return plan_batches(sampler, state, seen, tolerance if loose < 0 else 1.0, rng)
+
+    monkeypatch.setattr(audits, "plan_batches", plan)
+    run = tj.train(problem, budget=3e5 * 256, progress=False, **settings)
+    used = run.records["data_used"].mean(0)
+    at_end = used[run.records["epoch"][0] == run.burn_in][0]
+    assert loose < 0
+    assert at_end > (BURN_IN + 1.5 / 60) * used[-1]
+    is_after = run.records["epoch"][0] > run.burn_in
+    found = error_of_s(run.records, run.burn_in)
+    assert abs(found.value) < STATED + SIGMAS * found.error
+    # Before it was taken up again, it was beyond.
+    early = int(run.records["epoch"][0][used > BURN_IN * used[-1]][0])
+    assert is_beyond({name: v[:, ~is_after] for name, v in run.records.items()}, early, STATED)
+    run = run.extend(2000, records=40)
+    assert_loss(run.summary(), exact)

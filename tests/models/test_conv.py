@@ -90,8 +90,8 @@ def test_the_kernel_for_gpus_is_plain_convolutions(name, dtype):
     assert_close(net._by_kernels(*arguments, cells=16, interpret=True), expected)
     lowered = jax.jit(net._by_kernels).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
     assert lowered.count("triton") >= len(net.channels)
-    assert is_for(net.stages, net.channels)
-    assert not is_for(net.stages, (300, *net.channels[1:]))
+    assert is_for(net.channels)
+    assert not is_for((300, *net.channels[1:]))
 
 
 @pytest.mark.parametrize("loss", ["cross-entropy", "0-1", "squared"])

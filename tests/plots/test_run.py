@@ -46,7 +46,8 @@ def test_a_run_is_drawn_against_epochs_and_pairs(run):
 def test_the_start_is_drawn_where_there_was_one():
     model = tj.models.mlp((2, 3, 2), "tanh")
     x = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
-    run = tj.train(model.problem(x, (x[:, 0] > 0).astype(int)), tau=2, budget=2e5, records=8, progress=False)
+    problem = model.problem(x, (x[:, 0] > 0).astype(int))
+    run = tj.train(problem, tau=2, budget=2e5, records=8, start="evolution", progress=False)
     axes = run.plot()
     dashed = [line for line in axes[0].get_lines() if line.get_label() == "evolution strategy"]
     np.testing.assert_allclose(dashed[0].get_ydata(), run.start_records["loss"].mean(0))

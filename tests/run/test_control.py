@@ -12,6 +12,7 @@ import trajens as tj
 from trajens.records import MAX_EPOCHS
 from trajens.run.control import (
     BURN_IN,
+    LEFT,
     LIKELIHOODS,
     PLANNING,
     RENEWALS,
@@ -329,3 +330,29 @@ def test_a_run_on_a_clock_ends_in_time_on_a_machine_that_becomes_slower():
         epochs = turn.marks[0] - epoch
     assert 0.8 * 60 < seconds < 1.2 * 60
     assert control.burn_in < epoch
+
+
+def test_burn_in_goes_on_for_a_piece_where_audits_find_the_tolerance_broken_and_enough_is_left():
+    budget = Budget(PAIRS, RECORDS, TAU)
+    over = Control(2.0, 900, None)
+    late = BURN_IN * PAIRS + 2 * PAIRS / RECORDS
+
+    def follow(used, control=over, recorded=2, is_beyond=True):
+        now = passed(used, PAIRS / RECORDS, recorded=recorded, is_beyond=lambda: is_beyond)
+        return budget.update(now, control)
+
+    reopened = follow(late)
+    assert reopened.control == over._replace(burn_in=MAX_EPOCHS)
+    assert not reopened.is_planning
+    assert reopened.marks
+    # A piece later it ends, and batches are planned again.
+    ended = follow(late + PAIRS / RECORDS, reopened.control, recorded=0)
+    assert (ended.control.burn_in, ended.is_planning) == (1000, True)
+    assert ended.control.tilt == over.tilt
+    for kept in (
+        follow(late, is_beyond=False),
+        # Nothing has been audited yet, or too little would be left.
+        follow(late, recorded=0),
+        follow((1 - 0.9 * LEFT) * PAIRS),
+    ):
+        assert (kept.control, kept.is_planning) == (over, False)

@@ -15,13 +15,26 @@ import trajens as tj
 from tests.command import call
 from tests.small_run import StopAfter, again, assert_same, fresh
 from trajens import kernels
+from trajens.columns import AUDITED
 from trajens.losses import losses_of_pairs
-from trajens.records import MAX_EPOCHS
-from trajens.run.advice import report
+from trajens.records import MAX_EPOCHS, after_burn_in, has_summary
+from trajens.run import loop
+from trajens.run.advice import RunFacts, findings, report
 from trajens.run.control import BURN_IN, likelihood_s
 from trajens.run.identity import describe
+from trajens.run.search import SEARCHING, best_likelihoods
 from trajens.run.start import SHARE_OF_EVOLUTION, _constant, first_state, scale_of
-from trajens.run.train import HELD_OUT, in_usual_precision, pairs_per_second, train_as_set_up, training_setup
+from trajens.run.stored import StoredRun
+from trajens.run.train import (
+    FEW,
+    HELD_OUT,
+    RECORDS_OF_FEW,
+    in_usual_precision,
+    pairs_per_second,
+    train_as_set_up,
+    training_setup,
+)
+from trajens.run.train import RECORDS as USUAL_RECORDS
 from trajens.sampling import starts
 from trajens.sampling.sampler import Sampler
 
@@ -64,11 +77,12 @@ def test_a_run_ends_within_its_budget_and_all_of_it_is_finite(name):
     assert 0.7 * BUDGET < used(run) < 1.3 * BUDGET
     assert 0 < run.burn_in < run.epochs
     s = run.records["s"]
-    assert (np.diff(s) >= 0).all()
+    is_before = run.records["data_used"].mean(0) < SEARCHING * BUDGET / CHAINS
+    assert (np.diff(s if run.run_state.search[1].sum() == 0 else s[:, is_before]) >= 0).all()
     assert (s[:, run.records["epoch"][0] > run.burn_in] == run.s[:, None]).all()
     assert np.isfinite(run.paths).all()
-    is_known = {"tilt_error", "tilt_stderr"}
-    assert all(np.isfinite(values).all() for column, values in run.records.items() if column not in is_known)
+    is_audited = set(sum(AUDITED, ()))
+    assert all(np.isfinite(values).all() for column, values in run.records.items() if column not in is_audited)
     found = run.summary()
     assert np.isfinite([found["loss"], found["loss_stderr"], found["acceptance"]]).all()
     start = Sampler(run.target, run.settings)
@@ -100,7 +114,8 @@ def test_s_that_was_asked_for_is_reached_in_burn_in():
     run = trained(s=90.0, start="random")
     s = run.records["s"]
     assert s[0, 0] < 60.0
-    assert (np.diff(s) >= 0).all()
+    is_before = run.records["data_used"].mean(0) < SEARCHING * BUDGET / CHAINS
+    assert (np.diff(s if run.run_state.search[1].sum() == 0 else s[:, is_before]) >= 0).all()
     assert (s[:, run.records["epoch"][0] > run.burn_in] == 90.0).all()
     assert (run.s == 90.0).all()
 
@@ -368,7 +383,8 @@ SMALL = ["--tau", "2", "--hidden", "3", "--records", "8", "--seed", "1"]
 
 def test_the_command_line_trains_by_itself_and_says_what_was_chosen(capsys, tmp_path, monkeypatch):
     out = str(tmp_path / "run")
-    code, shown, told = call(capsys, "train", written(tmp_path), "--budget", "3e4", *SMALL, *PENALTY, "--out", out)
+    how = ["--budget", "3e4", "--start", "evolution", *SMALL, *PENALTY]
+    code, shown, told = call(capsys, "train", written(tmp_path), *how, "--out", out)
     assert code == 0, told
     for row in ("start", "evolution", "examples drawn by", "losses", "size of moves, tuned", "error of s, audited"):
         assert row in shown
@@ -399,9 +415,10 @@ def test_minutes_are_a_clock_that_a_run_keeps_to_and_writes_down(capsys, tmp_pat
     clock = stored.config["clock"]
     assert 0.5 * 6.0 < clock <= 6.0
     assert "minutes" not in stored.config
-    assert 0.8 * clock < stored.seconds < 1.2 * clock + 1.0
-    # Many more than the first look has promised.
-    assert stored.records["data_used"][:, -1].sum() > 10 * stored.config["budget"]
+    # Many more than the first look has promised: as many as the clock came to, however fast the machine was.
+    pairs = stored.records["data_used"][:, -1].mean()
+    assert pairs == pytest.approx(float(stored.arrays["clock_pairs"]), rel=0.2)
+    assert pairs * len(stored.records["s"]) > 10 * stored.config["budget"]
     code, _, told = call(capsys, "resume", out, "--epochs", "40", "--json")
     assert code == 0, told
 
@@ -418,7 +435,8 @@ def test_a_run_on_a_clock_goes_on_with_what_was_decided(tmp_path, small_blocks):
     assert float(tj.StoredRun(tmp_path / "run").arrays["clock_pairs"]) == decided
     whole = train_as_set_up(setup, "random", out=again(tmp_path / "run"))
     assert whole.is_complete
-    assert whole.seconds < 1.5 * 12.0
+    assert whole.seconds > first.seconds
+    assert whole.run_state.pairs_used == pytest.approx(whole.run_state.clock_pairs, rel=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -437,23 +455,71 @@ def test_s_of_numbers_follows_the_noise_of_labels_that_are_held_out(regression):
     assert run.target.problem.held_out.size == round(HELD_OUT * 300)
     variance = 2 * run.records["loss_held_out"][:, run.records["epoch"][0] <= run.burn_in].mean(0)
     # That of the record before the last of burn-in, at which s was changed for the last time.
-    assert run.s[0] == pytest.approx(likelihood_s(240, TAU, variance[-2]))
+    best = best_likelihoods(run.run_state.search, 60)
+    assert run.s[0] == pytest.approx(likelihood_s(240, TAU, variance[-2], best))
     # Half of the variance of the labels is noise; its error in 60 examples is 18 %.
     assert variance[-1] == pytest.approx(0.5, abs=6 * 0.18 * 0.5)
     assert not (run.records["loss_held_out"] == run.records["loss"]).any()
     assert "likelihoods of the examples" in report(run)
 
 
-def test_an_s_that_was_asked_for_holds_nothing_out_and_classes_neither(regression):
+def test_an_s_that_was_asked_for_holds_nothing_out_and_many_classes_neither(regression):
     x, y = regression
     numbers = tj.models.linear(2, 1).problem(x, y, "squared")
     assert training_setup(numbers, s=10.0).target.problem.held_out is None
     classes = training_setup(tj.models.linear(2, 2).problem(x, (y > 0).astype(int)))
-    assert classes.target.problem.held_out is None
-    assert classes.budget.largest_s(np.nan) == likelihood_s(300, 16)
+    assert (classes.target.problem.size, classes.target.problem.held_out.size) == (240, 60)
+    many = training_setup(tj.models.linear(2, 2).problem(np.tile(x, (5, 1)), np.tile(y > 0, 5).astype(int)))
+    assert many.target.problem.held_out is None
+    assert many.budget.largest_s(np.nan) == likelihood_s(1500, 16)
     # A loss that is no likelihood says nothing of an s.
     mistakes = tj.models.linear(2, 2).problem(x, (y > 0).astype(int), "0-1")
     assert training_setup(mistakes).budget.largest_s(0.1) == np.inf
+
+
+@pytest.mark.slow
+def test_a_run_whose_burn_in_is_taken_up_again_goes_on_bit_for_bit_wherever_it_was_stopped(tmp_path, monkeypatch):
+    told = []
+
+    def is_beyond(records, burn_in, tolerance):
+        """Once, of what is written down, so that a run that is resumed is told the same."""
+        told.append(int(after_burn_in(records, burn_in).sum()))
+        return told[-1] == 2 and records["data_used"][:, -1].sum() < 0.86 * BUDGET
+
+    monkeypatch.setattr(loop, "is_beyond", is_beyond)
+    monkeypatch.setattr(loop.Blocks, "adapt", lambda self, seconds: None)
+    how = {**TINY, "start": "random", "acceptance": tj.Penalty(16), "records": 40, "keep_paths": True}
+    whole = tj.train(PERCEPTRON, **how)
+    used = whole.records["data_used"].sum(0)
+    assert 2 in told
+    assert used[whole.records["epoch"][0] == whole.burn_in][0] > (BURN_IN + 3 / 40) * BUDGET
+    assert whole.draws.shape[1] == (whole.records["epoch"][0] > whole.burn_in).sum() >= 4
+    run, is_seen = tj.train(PERCEPTRON, out=tmp_path / "a", stop=StopAfter(0), **how), False
+    while not run.is_complete:
+        run = tj.resume(tmp_path / "a", PERCEPTRON, stop=StopAfter(0))
+        if run.burn_in == MAX_EPOCHS and used[np.searchsorted(whole.marks, run.epochs)] > BURN_IN * BUDGET:
+            is_seen, stored = True, StoredRun(tmp_path / "a")
+            assert stored.burn_in == MAX_EPOCHS
+            assert not has_summary(stored.records, stored.burn_in)
+            assert {finding.name for finding in findings(RunFacts.of(stored))} >= {"Length", "Tolerance of s"}
+    assert is_seen
+    assert_same(run, whole)
+    assert run.burn_in == whole.burn_in
+    np.testing.assert_array_equal(run.draws, whole.draws)
+
+
+def test_few_examples_are_recorded_as_often_as_a_tenth_of_the_budget_allows():
+    def chosen(size, budget, **asked):
+        x = np.zeros((size, 2), np.float32)
+        problem = tj.models.linear(2, 2).problem(x, np.arange(size) % 2)
+        return training_setup(problem, budget=budget, **asked).budget.records
+
+    assert chosen(FEW, 1e9) == RECORDS_OF_FEW
+    assert chosen(FEW + 1, 1e9) == USUAL_RECORDS
+    assert chosen(200, 1e5) == USUAL_RECORDS
+    # Four chains of 4 models on what is not held out: a record takes 8 pairs of losses for an example.
+    assert chosen(200, 250 * 10 * 8 * 160) == 250
+    assert chosen(200, 1e9, records=20) == 20
 
 
 def test_examples_that_are_held_out_are_a_random_share_and_never_the_others():
@@ -484,6 +550,7 @@ def test_a_run_is_not_resumed_with_other_examples_held_out(tmp_path, regression)
 def test_a_start_that_was_stopped_on_the_command_line_is_resumed(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(starts, "_GENERATIONS", 1)
     small, out = [written(tmp_path), "--budget", "3e4", *SMALL, "--json"], str(tmp_path / "run")
+    small += ["--start", "evolution"]
     _, whole, _ = call(capsys, "train", *small)
     monkeypatch.setattr("trajens.app.cli.signals.StopOnSignal.__call__", lambda self: True)
     code, _, told = call(capsys, "train", *small, "--out", out)

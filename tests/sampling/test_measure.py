@@ -1,6 +1,7 @@
 """Measuring: on all of few examples, on as many of many as a tenth of the sampling pays for, and counted."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -116,3 +117,10 @@ def test_a_constant_in_the_loss_does_not_spoil_its_mean():
 def test_what_32_bits_do_not_carry_is_warned_of():
     with pytest.warns(RuntimeWarning, match="take a constant off"):
         measured_with(1e6)
+    problem = tj.Problem(lambda theta, batch: (theta[0] - batch) ** 2, np.zeros(8, np.float32), 1)
+    for sigma, is_coarse in ((1e-4, True), (0.1, False)):
+        sampler = tj.Sampler(tj.Target(problem, 3, sigma, 1e-6), tj.Settings(chains=2))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            sampler.measure(sampler.init(np.full(1, 1e4)))
+        assert any("apart, which is much of sigma" in str(one.message) for one in caught) is is_coarse

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import trajens as tj
 from tests.monte_carlo import Z
-from trajens.losses import compiled_losses_of_pairs
+from trajens.losses import CrossEntropy, Weighted, WeightedData, ZeroOne, compiled_losses_of_pairs, guide_of
 from trajens.randomness import fold_in, key_of
 from trajens.sampling.starts import Evolution, Evolving, chain_keys, evolve, initial_paths
 
@@ -93,6 +93,53 @@ def test_a_watch_is_told_of_generations_and_can_stop_them():
     assert (stopped.model != found()).any()
     # From where they stood, they go on as if they had not been stopped.
     np.testing.assert_array_equal(evolve(problem, key, stopped, GENERATIONS, HOW).model, found())
+
+
+LINEAR = tj.models.linear(2, 2)
+CLASSES = DATA._replace(y=(DATA.y > np.median(DATA.y)).astype(np.int32))
+WEIGHTS = np.linspace(0.5, 1.5, len(CLASSES.y), dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_seen_by", "data"),
+    [
+        (ZeroOne(LINEAR), CrossEntropy(LINEAR), CLASSES),
+        (Weighted(ZeroOne(LINEAR)), Weighted(CrossEntropy(LINEAR)), WeightedData(CLASSES, WEIGHTS)),
+    ],
+)
+def test_a_loss_that_counts_is_guided_by_the_cross_entropy_of_the_same_outputs(counts, is_seen_by, data):
+    """Models are those of the other loss to the last bit, and the losses that are told are its own."""
+    begin = Evolving.of(np.zeros((CHAINS, LINEAR.dim), np.float32))
+    key = fold_in(key_of(np.uint32(0)), np.arange(CHAINS))
+
+    def evolved(loss):
+        told = []
+        watch = lambda _, losses: bool(told.append(losses))  # noqa: E731
+        return evolve(tj.Problem(loss, data, LINEAR.dim), key, begin, 256, HOW, watch).model, np.concatenate(told)
+
+    assert guide_of(counts) == is_seen_by
+    assert guide_of(is_seen_by) == is_seen_by
+    models, wrong = evolved(counts)
+    others, entropy = evolved(is_seen_by)
+    np.testing.assert_array_equal(models, others)
+    assert (np.abs(wrong - entropy) > 0.01).mean() > 0.9
+    if isinstance(counts, ZeroOne):
+        looked_at = 2 * HOW.pairs * HOW.examples
+        np.testing.assert_allclose(wrong * looked_at, np.round(wrong * looked_at), atol=1e-3)
+
+
+def test_a_loss_of_ones_own_may_name_its_guide():
+    class Signs:
+        def __init__(self, guide):
+            if guide is not None:
+                self.guide = guide
+
+        def __call__(self, theta, batch):
+            return (jnp.sign(batch.x @ theta) != jnp.sign(batch.y)).astype(jnp.float32)
+
+    assert guide_of(Signs(least_squares)) is least_squares
+    assert found(Signs(None)).shape == START.shape
+    np.testing.assert_array_equal(found(Signs(least_squares)), found())
 
 
 @given(st.floats(0.0, 1e12), st.integers(2, 10**6))

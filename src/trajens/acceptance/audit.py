@@ -5,12 +5,12 @@ Of a proposal all loss differences are evaluated (or those of many examples), an
     A = P(accept theta -> theta'),   A' = P(accept theta' -> theta)   (the same batches, Delta_i -> -Delta_i)
     e = ln(A / A') - Delta
 
-e = 0 is detailed balance. To first order in e the law that is sampled is pi (1 + h), where h solves
+e = 0 is detailed balance. To first order in e the distribution that is sampled is pi (1 + h), where h solves
 
     sum_x' phi(x, x') (h(x) - h(x') + e(x, x')) = 0,   phi the flux of accepted moves,
 
 the normal equation of a least-squares fit of -e by differences of h, weighted with the flux. In the direction h =
--beta s L, a law of another s, that is a regression of e on Delta:
+-beta s L, a distribution of another s, that is a regression of e on Delta:
 
     beta = sum phi e Delta / sum phi Delta^2,   s_eff = s (1 + beta).
 
@@ -45,6 +45,7 @@ class Looked(NamedTuple):
     """Proposals (proposals,) with loss differences (proposals, examples), on the host; see `Evidence`.
 
     `distance` is |theta' - theta|^2 of all models that change. With a `limit`, the examples stand for a stream.
+    `shifts` (proposals, directions) are changes of the mean model, in posterior standard deviations, as far as known.
     """
 
     s: np.ndarray
@@ -52,10 +53,18 @@ class Looked(NamedTuple):
     distance: np.ndarray
     differences: np.ndarray
     limit: int | None = None
+    shifts: np.ndarray = np.zeros((0, 0))
 
     def those(self, which: np.ndarray) -> Looked:
         """Some of the proposals."""
-        return Looked(self.s[which], self.log_ratio[which], self.distance[which], self.differences[which], self.limit)
+        return Looked(
+            self.s[which],
+            self.log_ratio[which],
+            self.distance[which],
+            self.differences[which],
+            limit=self.limit,
+            shifts=self.shifts[which] if self.shifts.size else self.shifts,
+        )
 
     @property
     def delta(self) -> np.ndarray:
@@ -81,6 +90,10 @@ class Balance(NamedTuple):
 
     error: np.ndarray
     weight: np.ndarray
+
+    def those(self, which: np.ndarray) -> Balance:
+        """Of some of the proposals."""
+        return Balance(self.error[which], self.weight[which])
 
     def slope(self) -> tuple[float, float]:
         """The slope and its standard error over proposals; NaN where no proposal has a weight."""
@@ -164,9 +177,9 @@ def _decided(
     """Probabilities of accepting on batches `values` of loss differences, there and back, and examples read."""
     count = len(values)
     # Always as many lanes, so that all calls share a compilation.
-    some = np.resize(proposal, _LANES)
-    values = np.resize(values, (_LANES, values.shape[1]))
-    both = lambda leaf: np.tile(np.asarray(leaf)[some], 2)  # noqa: E731
+    if count < _LANES:
+        proposal, values = np.resize(proposal, _LANES), np.resize(values, (_LANES, values.shape[1]))
+    both = lambda leaf: np.tile(np.asarray(leaf)[proposal], 2)  # noqa: E731
     given = _Given(
         jax.tree.map(both, entries),
         both(looked.s),

@@ -7,12 +7,12 @@ Grow b until rho^2 <= rho_t^2, the cut-off fires or b = N; then accept iff
     otherwise:  Delta* + X_nc + X_corr > 0,  X_nc ~ N(0, rho_t^2 - rho^2),  X_corr ~ C_{rho_t}
 
 where N(0, rho_t^2) + X_corr is logistic up to the error of the table. Growing until the *estimated* rho is
-small enough selects batches with low estimates, which biases the sampled law by some per cent (`Penalty` with
+small enough selects batches with low estimates, which biases the sampled distribution by some per cent (`Penalty` with
 a plan does not).
 
-*Correction.* The law of X_corr is what must be added to N(0, rho^2) to make it (nearly) logistic.
+*Correction.* The distribution of X_corr is what must be added to N(0, rho^2) to make it (nearly) logistic.
 
-No exact law exists for any rho > 0. Two approximations by symmetric atoms:
+No exact distribution exists for any rho > 0. Two approximations by symmetric atoms:
 
 - "lp": minimise eps over p >= 0, sum p = 1, such that on x = 0, 0.05, .. 14
       |sum_j p_j (Phi((y_j - x)/rho) + Phi((-y_j - x)/rho)) / 2 - S(-x)| <= eps S(x) S(-x).
@@ -145,7 +145,7 @@ def _alias_table(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class MinibatchBarker(AcceptanceTest):
-    """The paper's adaptive test, with the table and the variance put right.
+    """The paper's adaptive test, with a corrected table and the variance of draws without replacement.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class MinibatchBarker(AcceptanceTest):
     rho : float in (0, 1.5]
         rho_t, the noise of Delta* at which growing stops.
     table : "lp" or "ridge"
-        Law of X_corr: the linear program (logit error below 1e-6 at rho = 1) or the paper's ridge regression.
+        Distribution of X_corr: the linear program (logit error below 1e-6 at rho = 1) or the paper's ridge regression.
     cutoff : (c_0, c_1) or None
         Decide by the sign of Delta* once |Delta*| > c_0 + c_1 rho.
     finite_population : bool

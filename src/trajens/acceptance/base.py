@@ -125,7 +125,7 @@ class Evidence(NamedTuple):
         return self.is_complete if self.limit is None else self.seen >= self.limit
 
     def noise(self, finite_population: bool = True) -> jax.Array:
-        """rho^2 = Var(Delta*), in a first stage (S^2 / b) (1 - b/N); the paper leaves the last factor out."""
+        """rho^2 = Var(Delta*), in a first stage (S^2 / b) (1 - b/N); the paper's authors leave the last factor out."""
         rho2 = self.variance / jnp.maximum(self.b, 1)
         if not finite_population or self.limit is not None:
             return rho2

@@ -3,12 +3,16 @@
 The error beta falls fast with the batch, like rho^3.4 or faster wherever it was looked at, and where it is small it is
 lost in noise. So it is measured on a ladder of noise levels, a factor sqrt(2) apart, down to the first where it is
 within the tolerance or no longer seen, and the rho of the plan follows from the last level where it is seen, by a power
-law with the exponent found above it, or a smaller one.
+of rho with the exponent found above it, or a smaller one.
 
 An error that is measured can be taken out: beta is nearly linear in a factor of u, and the plan takes the one at which
 it vanishes. An audit predicts an error to first order, so that only most of it is taken out: what is corrected counts
 with a quarter, and plans may so be made for four times the tolerance, if beta is well known there, and for a tenth of
 s at most. The plan is then looked at itself.
+
+The same proposals tell the shift of means (`trajens.acceptance.audit`), in posterior standard deviations as far as
+these are known, with a larger error. No factor takes it out: where it is surely beyond the tolerance, which is the same
+number, rho is made smaller.
 """
 
 from __future__ import annotations
@@ -35,18 +39,24 @@ _LEFT, _MOST = 0.25, 0.1
 """Part of an error that a correction may leave, and the largest error that is corrected."""
 _NUDGE = 0.1
 """Change of the factor of u by which its effect is found."""
+_SURELY = 3.0
+"""Standard errors by which a shift of means is beyond the tolerance before batches are made larger for it."""
 _SMALLER, _HOPELESS = (FIRST / 2, FIRST / 4, FIRST / 8), 0.2
 """Further parts of Delta for a first stage, tried where so few proposals are accepted that most are hopeless."""
 
 
 class Level(NamedTuple):
-    """A plan, its audited error of s with a standard error, its acceptance, and the squared distance per example."""
+    """A plan, its audited error of s with a standard error, its acceptance, and the squared distance per example.
+
+    `shift` is what the shift of means along one of the directions surely is at least, in standard deviations.
+    """
 
     rho: float
     first: float
     factor: float
     beta: float
     error: float
+    shift: float
     acceptance: float
     gain: float
 
@@ -54,6 +64,14 @@ class Level(NamedTuple):
     def bound(self) -> float:
         """What |beta| surely does not exceed by much."""
         return abs(self.beta) + self.error
+
+    def is_within(self, tolerance: float) -> bool:
+        """Whether the error of s surely is, and the shift of means may be."""
+        return self.bound <= tolerance and self.shift <= tolerance
+
+    def may_be_within(self, tolerance: float) -> bool:
+        """Whether neither is clearly beyond it."""
+        return abs(self.beta) - self.error <= tolerance and self.shift <= tolerance
 
 
 def within_tolerance(
@@ -68,12 +86,13 @@ def within_tolerance(
             plan = entries._replace(**{name: np.full_like(entries.rho, value) for name, value in values.items()})
             known = (_CLOSE * tolerance, 0.0) if is_close else (_PART * tolerance, _KNOWN)
             found, beta, error = _looked_at(test, chunk, plan, looked, rng, known)
-            return Level(**values, beta=beta, error=error, acceptance=found.forward.mean(), gain=gain(found, looked))
+            shift, chance = least_shift(found, looked), float(found.forward.mean())
+            return Level(**values, beta=beta, error=error, shift=shift, acceptance=chance, gain=gain(found, looked))
 
         found.append(_largest(test, look, tolerance))
         if first > 0 and found[0].acceptance < _HOPELESS:
             smaller = (look(found[0].rho, found[0].factor, first=part) for part in _SMALLER)
-            found += [level for level in smaller if level.bound <= tolerance]
+            found += [level for level in smaller if level.is_within(tolerance)]
     best = max(found, key=lambda level: level.gain)
     return {"rho": best.rho, "first": best.first, "factor": best.factor}
 
@@ -83,13 +102,19 @@ def gain(found: Acceptances, looked: Looked) -> float:
     return float((found.forward * looked.distance).sum() / found.examples.sum())
 
 
+def least_shift(found: Acceptances, looked: Looked) -> float:
+    """What the shift of means surely is at least, along the worst direction: `_SURELY` errors nearer to 0."""
+    slopes = (balance(found, along).slope() for along in looked.shifts.T)
+    return max((abs(shift) - _SURELY * error for shift, error in slopes if error > 0), default=0.0)
+
+
 def _largest(test: Penalty, look: Any, tolerance: float) -> Level:
     """The plan with the largest rho whose error is within the tolerance."""
     assert test.rho is not None
     levels = [look(test.rho)]
     while len(levels) < LEVELS and levels[-1].bound > tolerance and abs(levels[-1].beta) > 3 * levels[-1].error:
         levels.append(look(levels[-1].rho / _STEP))
-    if levels[0].bound <= tolerance:
+    if levels[0].is_within(tolerance):
         return levels[0]
     last = levels[-1]
     above = last if len(levels) == 1 or abs(last.beta) > 3 * last.error else levels[-2]
@@ -111,7 +136,7 @@ def _largest(test: Penalty, look: Any, tolerance: float) -> Level:
     plan = look(aimed(tolerance))
     # What was expected of it holds, unless it is clearly otherwise.
     for _ in range(LEVELS):
-        if abs(plan.beta) - plan.error <= tolerance:
+        if plan.may_be_within(tolerance):
             break
         plan = look(plan.rho / math.sqrt(_STEP))
     return plan
@@ -129,7 +154,8 @@ def _corrected(look: Any, rho: float, tolerance: float) -> Level | None:
         corrected: Level = look(rho, 1.0 - plan.beta / slope, is_close=True)
         if corrected.error > tolerance / 2:
             return None
-        if abs(plan.beta) * _LEFT + abs(corrected.beta) - corrected.error <= tolerance:
+        left = abs(plan.beta) * _LEFT + abs(corrected.beta) - corrected.error
+        if left <= tolerance and corrected.shift <= tolerance:
             return corrected
         rho /= math.sqrt(_STEP)
     return None

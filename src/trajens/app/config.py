@@ -30,7 +30,7 @@ from trajens.moves.scan import SCANS, Checkerboard
 from trajens.rl.problem import MAX_EPISODES
 from trajens.run.control import RECORDS
 from trajens.run.start import BUDGET, EVOLUTION, RANDOM
-from trajens.run.train import CHAINS_OF_FEW, FEW, HELD_OUT, LARGE, STEPS_OF_SIGMA, TAU
+from trajens.run.train import CHAINS_OF_FEW, FEW, HELD_OUT, LARGE, RECORDS_OF_FEW, STEPS_OF_SIGMA, TAU, TAU_OF_FEW
 from trajens.run.train import RECORDS as RECORDS_BY_DATA
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.storage.directory import CHECKPOINT_SECONDS
@@ -115,13 +115,31 @@ class Config:
         None, kinds.sizes, "Problem", "Hidden dense layers.", "N,..", shown=f"mlp: {HIDDEN}", only=NETWORKS
     )
     channels: list[int] | None = _option(
-        None, kinds.sizes, "Problem", "Of the convolutions of conv.", "N,..", shown=CHANNELS, only="network"
+        None,
+        kinds.sizes,
+        "Problem",
+        "Channels of the convolutions of --model conv.",
+        "N,..",
+        shown=CHANNELS,
+        only="network",
     )
     kernel: list[int] | None = _option(
-        None, kinds.sizes, "Problem", "Sides of their kernels, one or each.", "N,..", shown=str(KERNEL), only="network"
+        None,
+        kinds.sizes,
+        "Problem",
+        "Sides of their kernels: one number, or one for each.",
+        "N,..",
+        shown=str(KERNEL),
+        only="network",
     )
     pooling: list[int] | None = _option(
-        None, kinds.sizes, "Problem", "Sides of the max pools behind them.", "N,..", shown=str(POOL), only="network"
+        None,
+        kinds.sizes,
+        "Problem",
+        "Sides of the max pools after them, likewise.",
+        "N,..",
+        shown=str(POOL),
+        only="network",
     )
     shape: list[int] | None = _option(
         None, kinds.sizes, "Problem", "Of an image, written down by a run.", only="network", is_flag=False
@@ -132,8 +150,10 @@ class Config:
     sizes: list[int] | None = _option(
         None, kinds.sizes, "Problem", "Of all layers, written down by a run.", only=NETWORKS, is_flag=False
     )
-    activation: str | None = _name(None, ACTIVATIONS, "Problem", "Of hidden layers", shown=ACTIVATION, only=NETWORKS)
-    weights: str | None = _name(None, WEIGHTS, "Problem", "Of a network", shown=WEIGHTS[0], only=NETWORKS)
+    activation: str | None = _name(
+        None, ACTIVATIONS, "Problem", "Activation of hidden layers", shown=ACTIVATION, only=NETWORKS
+    )
+    weights: str | None = _name(None, WEIGHTS, "Problem", "Weights of the network", shown=WEIGHTS[0], only=NETWORKS)
     loss: str | None = _name(None, LOSSES, "Problem", "Loss", shown="by the labels", only="network")
     label: str | None = _option(
         None,
@@ -196,7 +216,14 @@ class Config:
     max_batch: int | None = _option(
         None, kinds.whole, "Problem", "Episodes that a decision may read.", episodes=MAX_EPISODES, only="episodes"
     )
-    tau: int = _option(TAU, kinds.whole, "Target", "Models in a path.", perceptron=8)
+    tau: int | None = _option(
+        None,
+        kinds.whole,
+        "Target",
+        "Models in a path.",
+        shown=f"{TAU}, where s is searched for {TAU_OF_FEW}",
+        perceptron=8,
+    )
     s: Any = _option(
         None,
         kinds.tilt,
@@ -212,7 +239,7 @@ class Config:
         None,
         kinds.exchange,
         "Target",
-        "Exchange paths between neighbouring values of --s every N epochs, or auto; those in between move in burn-in.",
+        "Exchange paths between neighbouring values of --s every N epochs, or auto; burn-in adjusts those between.",
         "N|auto",
         shown="none",
     )
@@ -247,7 +274,12 @@ class Config:
         "Share of the parameters that is redrawn.",
         shown=f"tuned; with --epochs all of up to {FEW_PARAMETERS}, {FRACTION_OF_MANY:g} of more",
     )
-    refresh: float = _option(SingleSite.refresh, kinds.real, "Moves", "How much of them; 1 keeps nothing.")
+    refresh: float = _option(
+        SingleSite.refresh,
+        kinds.real,
+        "Moves",
+        "How far these are redrawn: 1 draws new values, less keeps a part of the old.",
+    )
     tune: bool | None = _option(
         None,
         kinds.switch,
@@ -281,7 +313,7 @@ class Config:
         None,
         kinds.whole,
         "Acceptance",
-        "Minibatches grow by N.",
+        "Number of examples by which minibatches grow.",
         shown=f"{CHUNK_OF_FEW}, or {CHUNK_OF_MANY} of more than {FEW_DATA} examples; full-data tests: all",
         episodes=8,
     )
@@ -289,14 +321,14 @@ class Config:
         None,
         kinds.real,
         "Acceptance",
-        "Accepted noise.",
+        "Largest noise (standard deviation) of a log-ratio to decide on.",
         shown=f"penalty {RHO_LARGEST:g} at most, minibatch-barker {MinibatchBarker.rho:g}",
     )
     tolerance: float | None = _option(
         None,
         kinds.real,
         "Acceptance",
-        "Largest error of s; batches are planned to keep it.",
+        "Largest error of s, and shift of means in standard deviations; batches are planned to keep it.",
         shown=f"penalty {TOLERANCE:g}",
     )
     stages: int | None = _option(
@@ -328,12 +360,16 @@ class Config:
         None,
         kinds.real,
         "Run",
-        "Pairs of losses that a run takes, all chains and the start included; all else chooses itself.",
+        "Pairs of losses that a run takes, all chains and the start included; other settings are then chosen for it.",
         shown=f"{BUDGET:g}",
         only="network",
     )
     minutes: float | None = _option(
-        None, kinds.real, "Run", "In place of a budget: how long it may take, compilation included.", only="network"
+        None,
+        kinds.real,
+        "Run",
+        "In place of a budget: minutes that the run may take, compilation included.",
+        only="network",
     )
     clock: float | None = _option(
         None, kinds.real, "Run", "Seconds of --minutes, written down by a run.", only="network", is_flag=False
@@ -342,11 +378,11 @@ class Config:
         None,
         kinds.whole,
         "Run",
-        "Proposals per chain, burn-in included, in place of a budget: then nothing chooses itself.",
+        "In place of a budget: proposals per chain, burn-in included; other settings then have fixed defaults.",
         perceptron=200_000,
         episodes=2000,
     )
-    until: str | None = _name(None, (CONVERGED,), "Run", "Go on from --epochs until chains are")
+    until: str | None = _name(None, (CONVERGED,), "Run", "After --epochs, go on until chains are")
     max_epochs: int | None = _option(None, kinds.whole, "Run", "The most that --until may take.")
     burn_in: int | None = _option(
         None,
@@ -369,7 +405,7 @@ class Config:
         kinds.whole,
         "Run",
         "How often the loss is measured.",
-        shown=f"{RECORDS_BY_DATA}; with --epochs {RECORDS}",
+        shown=f"{RECORDS_BY_DATA}, on {FEW} examples or fewer up to {RECORDS_OF_FEW}; with --epochs {RECORDS}",
         episodes=32,
     )
     keep_paths: bool | None = _option(
@@ -384,9 +420,14 @@ class Config:
         "Run",
         f"Where paths start: {EVOLUTION} (a strategy without gradients), {RANDOM}, or the last paths of another run.",
         "NAME|DIR",
-        shown=f"{EVOLUTION}; with --epochs {RANDOM}",
+        shown=f"{EVOLUTION}, where s is searched for {RANDOM}; with --epochs {RANDOM}",
     )
     checkpoint_seconds: float = _option(CHECKPOINT_SECONDS, kinds.seconds, "Run", "Time between checkpoints.", "X")
+
+    @property
+    def largest_tau(self) -> int:
+        """Models in a path, at most where their number is left to the library."""
+        return TAU if self.tau is None else self.tau
 
     def to_toml(self) -> str:
         """The options that apply, one a line."""

@@ -28,11 +28,11 @@ from trajens.moves.scan import Checkerboard, Scan, scan_named
 from trajens.problem import Problem
 from trajens.records import MAX_EPOCHS
 from trajens.rl.catalogue import is_environment
-from trajens.run.control import Controller, FixedEpochs, controller_until, count_marks
+from trajens.run.control import Controller, FixedEpochs, count_marks
 from trajens.run.identity import RunIdentity
 from trajens.run.progress import Progress
 from trajens.run.run import Run, restore, sample
-from trajens.run.start import BUDGET, RANDOM
+from trajens.run.start import BUDGET, EVOLUTION, RANDOM, usual_start
 from trajens.run.stored import StoredRun
 from trajens.run.train import (
     CHAINS_OF_FEW,
@@ -45,6 +45,7 @@ from trajens.run.train import (
     training_setup,
     usual_chunk,
 )
+from trajens.run.until import controller_until
 from trajens.sampling.settings import BY_LOSSES, Settings, settings_of
 from trajens.storage.directory import RunDirectory
 from trajens.target import Target
@@ -60,7 +61,7 @@ def move_of(config: Config, fraction: float | None, layers: Iterable[str] = ()) 
     if config.centre_of_mass is None:
         return move
     width = number("centre-of-mass", config.centre_of_mass, "try sigma or more at small s", above=0.0)
-    return Mixture([(config.tau, move), (1, CentreOfMass(width))])
+    return Mixture([(config.largest_tau, move), (1, CentreOfMass(width))])
 
 
 _OF_MOVES = ("fraction", "refresh", "segment", "centre_of_mass")
@@ -188,6 +189,9 @@ class Experiment:
         s = None if config.s is None else self._s_of(tilts(config.s)[0])
         own: dict[str, Any] = {"sigma": config.sigma, "prior": self._prior, "records": config.records}
         own |= {"tau": config.tau, "budget": budget, "s": s, "loss": config.until_loss}
+        # Nothing is searched for by examples that are not to be held out.
+        usual = EVOLUTION if config.hold_out == 0 else AUTO
+        own |= {"start": usual if config.start is None else config.start}
         setup = training_setup(self.problem, **own, settings=self._settings)
         return setup._replace(budget=replace(setup.budget, seconds=config.clock))
 
@@ -208,7 +212,7 @@ class Experiment:
 
     @cached_property
     def target(self) -> Target:
-        """The tilted law of paths."""
+        """The tilted distribution of paths."""
         if self.is_by_data:
             return self._training.target
         config = self.config
@@ -217,6 +221,7 @@ class Experiment:
         if annealing is not None:
             s = schedule.exponential(*annealing, integer("anneal", config.anneal, 1, "give epochs"))
         assert config.sigma is not None
+        assert config.tau is not None
         return Target(self.problem, config.tau, config.sigma, s, self._prior)
 
     @property
@@ -245,6 +250,12 @@ class Experiment:
     @property
     def _seeds_of_chains(self) -> np.ndarray:
         return np.tile(np.repeat(self._seeds, self._chains_of_one), self._tilts)
+
+    @property
+    def start(self) -> str | None:
+        """Where paths start; of fixed epochs None for random models."""
+        is_left = self.config.start is None and self.is_by_data
+        return usual_start(self._training.budget) if is_left else self.config.start
 
     @property
     def is_tuned(self) -> bool:
@@ -276,7 +287,7 @@ class Experiment:
     def acceptance(self) -> AcceptanceTest:
         """How changes are accepted."""
         size, config = self.source.size, self.config
-        usual = usual_chunk(size, self.chains * config.tau) if self.is_by_data else None
+        usual = usual_chunk(size, self.chains * config.largest_tau) if self.is_by_data else None
         if config.acceptance is None:
             is_asked = any(getattr(config, name) is not None for name in _OF_PENALTY)
             config = replace(config, acceptance=METROPOLIS if self._has_few and not is_asked else PENALTY)
@@ -322,7 +333,7 @@ class Experiment:
         # A run that was begun has no need of what it started from.
         is_begun = directory is not None and resume and directory.files.has_checkpoint
         if self.is_by_data:
-            start = RANDOM if is_begun else config.start
+            start = RANDOM if is_begun else self.start
             run = train_as_set_up(self._training, start, progress=progress, out=directory, stop=stop)
             return run.extend(epochs, progress=progress, stop=stop) if epochs and run.is_complete else run
         epochs = config.epochs if epochs is None else epochs
@@ -400,7 +411,7 @@ class Experiment:
         Its budget is what that is at first sight, and is found again as the run goes on.
         """
         minutes, began = number("minutes", minutes, "try 2", above=0.0), time.perf_counter()
-        speed = pairs_per_second(self._training, self.config.start)
+        speed = pairs_per_second(self._training, self.start)
         clock = max(60 * minutes - passed - (time.perf_counter() - began), _SHORTEST * 60 * minutes)
         least = LEAST_BUDGET * self.chains
         budget = max(float(f"{clock * speed:.2g}"), least)
@@ -417,7 +428,7 @@ class Experiment:
         config, acceptance = self.config, self.acceptance
         known: dict[str, Any] = {"fraction": self.fraction, "tune": self.is_tuned or None}
         if self.is_by_data:
-            known |= {"sigma": self.target.sigma, "tune": self.is_tuned}
+            known |= {"sigma": self.target.sigma, "tune": self.is_tuned, "tau": self.target.tau, "start": self.start}
         known |= {"scores": self.scores, "by_layer": self.is_by_layer or None}
         if not acceptance.takes_all_data:
             known["chunk"] = acceptance.chunk_size(self.source.size)

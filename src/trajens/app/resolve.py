@@ -30,8 +30,7 @@ from trajens.models.mlp import HIDDEN
 from trajens.rl.catalogue import is_environment
 from trajens.run.control import RECORDS
 from trajens.run.start import BUDGET, EVOLUTION, RANDOM
-from trajens.run.train import HELD_OUT, usual_sigma
-from trajens.run.train import RECORDS as RECORDS_BY_DATA
+from trajens.run.train import HELD_OUT, TAU, usual_sigma
 from trajens.sampling.settings import Settings, default_burn_in
 
 _OF_CONV = ("channels", "kernel", "pooling")
@@ -151,7 +150,7 @@ def _by_data(config: Config) -> Config:
     budget = BUDGET if config.budget is None and config.minutes is None else config.budget
     is_file = config.problem not in PROBLEMS and not is_environment(config.problem)
     config = _with_defaults(config, hold_out=HELD_OUT) if is_file else config
-    return _with_defaults(config, budget=budget, records=RECORDS_BY_DATA, start=EVOLUTION)
+    return _with_defaults(config, budget=budget)
 
 
 def _by_epochs(config: Config) -> Config:
@@ -165,7 +164,13 @@ def _by_epochs(config: Config) -> Config:
     )
     return _with_annealing(
         _with_defaults(
-            config, s=FIXED_S, chains=Settings.chains, records=RECORDS, sigma=usual_sigma(PRIOR), acceptance=PENALTY
+            config,
+            tau=TAU,
+            s=FIXED_S,
+            chains=Settings.chains,
+            records=RECORDS,
+            sigma=usual_sigma(PRIOR),
+            acceptance=PENALTY,
         )
     )
 

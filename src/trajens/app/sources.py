@@ -154,7 +154,7 @@ class LabelledData:
         is_line = isinstance(self.data, datasets.PerceptronData)
         # Before an array of that size is made.
         dim = self.data.x.shape[1] if is_line else self.model.dim
-        require_room_for_models(self._chains(), path_length(self.config.tau), dim)
+        require_room_for_models(self._chains(), path_length(self.config.largest_tau), dim)
         if isinstance(self.data, datasets.PerceptronData):
             return self.data.problem()
         problem = self.model.problem(self.data.x, self.data.y, self.loss)
@@ -238,7 +238,7 @@ class EpisodesData:
     def problem(self) -> Stream:
         """The loss on episodes."""
         config = self.config
-        require_room_for_models(self._chains(), path_length(config.tau), self.model.dim)
+        require_room_for_models(self._chains(), path_length(config.largest_tau), self.model.dim)
         max_batch = MAX_EPISODES if config.max_batch is None else config.max_batch
         returns = None if config.returns is None else (config.returns[0], config.returns[1])
         return problem(self.environment, self.model, returns, max_batch)

@@ -1,6 +1,6 @@
 """Criteria of convergence: how far chains of one s agree in their records, and what is asked of them.
 
-Chains of one s sample one law, and should agree on it.
+Chains of one s sample one distribution, and should agree on it.
 """
 
 from __future__ import annotations

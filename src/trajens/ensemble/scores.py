@@ -9,7 +9,7 @@
 
     m(x) = (1/tau) sum_t f_t(x),    spread(x)^2 = (1/tau) sum_t (f_t(x) - m(x))^2
 
-The law of a label is taken to be the normal N(m(x), spread(x)^2 + noise^2).
+The distribution of a label is taken to be the normal N(m(x), spread(x)^2 + noise^2).
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def expected_calibration_error(probabilities: np.ndarray, y: np.ndarray, bins: i
 
 
 MIN_VARIANCE = 1e-12
-"""Of the law of a label, in the units of the labels squared: models that agree to the last digit are not certain."""
+"""Least variance of a label, in its units squared: models that agree to the last digit are not certain."""
 
 
 LEAST_NOISE = 0.25
@@ -217,9 +217,9 @@ def regression_scores(member_outputs: np.ndarray, y: np.ndarray, noise: float | 
     y : (n,)
     noise : float, optional
         Standard deviation of the labels around the true function, in their units. It must be known from elsewhere,
-        never from these labels. Default: none, so that the law of a label has the variance of the models alone, at
-        least 1e-12. With the loss (y - f)^2 / 2 and a tilt s, models are drawn as if it were (N/s)^1/2, N being the
-        number of training data: give that to ask whether the ensemble is right about itself.
+        never from these labels. Default: none, so that the distribution of a label has the variance of the models
+        alone, at least 1e-12. With the loss (y - f)^2 / 2 and a tilt s, models are drawn as if it were (N/s)^1/2, N
+        being the number of training data: give that to ask whether the ensemble is right about itself.
 
     Returns
     -------

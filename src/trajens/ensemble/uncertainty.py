@@ -4,10 +4,10 @@
   noise of the labels as the models see it (expected); the rest is what the models disagree on, the mutual information
   I(y; t) = H[p] - (1/tau) sum_t H[p_t] >= 0.
 - Brier score: (1/n) sum_i sum_k (p_k(x_i) - [y_i = k])^2. Over bins b of p_k, with shares w_b, mean p_b and frequency
-  o_b of the class, that of one class is sum w_b (p_b - o_b)^2 (reliability) - sum w_b (o_b - o)^2 (resolution)
-  + o (1 - o) (uncertainty) + what p_k varies within bins (Murphy 1973; Stephenson et al. 2008); summed over classes.
+  o_b of the class, that of one class is sum w_b (p_b - o_b)^2 (reliability) - sum w_b (o_b - o)^2 (resolution) + o
+  (1 - o) (uncertainty) + what p_k varies within bins (Murphy 1973; Stephenson et al. 2008); summed over classes.
 - selective risk: the error rate among the share of inputs that are answered, the surest first.
-- temperature: T > 1 makes what is said less sure, T < 1 more; it changes no choice of a class.
+- temperature: T > 1 makes probabilities less sure, T < 1 more; it changes no choice of a class.
 - conformal sets: of n held-out examples with scores a_i = 1 - p(y_i | x_i), take q = the ceil((n + 1)(1 - alpha))-th
   smallest; the set {k: 1 - p(k | x) <= q} holds the label of a new example with probability at least 1 - alpha, if all
   are exchangeable, whatever the models are.

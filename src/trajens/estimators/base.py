@@ -9,8 +9,8 @@ have the weight N' / N:
 
     (1/N') sum_i w_i l_i = (1/N) sum_{i <= N} l_i = L,
 
-so the mean loss, and with it the law that is sampled at a given s, is that of the N examples. Examples that are held
-out have the weight 0 too, and the law is that of the rest.
+so the mean loss, and with it the distribution that is sampled at a given s, is that of the N examples. Examples that
+are held out have the weight 0 too, and the distribution is that of the rest.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
 
 
 def usual_prior(problem: Problem) -> float | None:
-    """The width of the law of first models that suits a problem, but no wider than its random parameters are.
+    """The width of the distribution of first models that suits a problem, but no wider than its random parameters are.
 
     Networks of many inputs have small weights, and would otherwise be free to fit what is noise.
     """

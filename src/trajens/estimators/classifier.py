@@ -24,12 +24,12 @@ DECISIONS = ("mean", "vote")
 class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type: ignore[misc]
     """Networks on a path that choose among classes.
 
-    The models theta_1..theta_tau of a path have the law
+    The models theta_1..theta_tau of a path have the distribution
 
         p(theta_1) prod_t exp(-|theta_{t+1} - theta_t|^2 / (2 sigma^2)) exp(-s sum_t L(theta_t)),
 
     L the mean cross-entropy of the training data, and are sampled without gradients by `trajens.train`. Nothing has to
-    be given: inputs are standardised, and all that is None chooses itself.
+    be given: inputs are standardised, and settings that are None are chosen from the data.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
     sigma : float, optional
         Step between models; default a sixth of the size of the parameters, as for `trajens.train`.
     prior : "auto", None or float
-        Law of the first model, as for `trajens.Target`; "auto" is 0.3, or as wide as random weights where these are
-        smaller.
+        Distribution of the first model, as for `trajens.Target`; "auto" is 0.3, or as wide as random weights where
+        these are smaller.
     warm_start : bool
         Go on from the paths of the fit before, with its scale of inputs.
     random_state : int, RandomState or None

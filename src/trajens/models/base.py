@@ -181,7 +181,7 @@ def fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def as_bytes(x: np.ndarray) -> np.ndarray:
     """Images of whole numbers 0..255 as bytes, whatever they were stored as; anything else as it is."""
-    is_image = x.ndim >= 3 and x.dtype.kind in "iu" and x.size > 0
+    is_image = x.ndim >= 3 and x.dtype.kind in "iu" and x.dtype != np.uint8 and x.size > 0
     return x.astype(np.uint8) if is_image and x.min() >= 0 and x.max() <= 255 else x
 
 

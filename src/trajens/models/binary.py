@@ -2,8 +2,9 @@
 
     w = sign(theta) / (inputs of the layer)^1/2,   sign(0) = 1;   biases are real, and are their parameters themselves
 
-A path is one of the parameters theta, with the law it has for any other network: its loss just depends on nothing but
-signs and biases. Of one model with the Gaussian prior all signs are alike without a loss, so what is sampled is
+A path is one of the parameters theta, with the distribution it has for any other network: its loss just depends on
+nothing but signs and biases. Of one model with the Gaussian prior all signs are alike without a loss, so what is
+sampled is
 
     p(signs, biases) ~ N(biases) exp(-s L(signs, biases)),
 

@@ -68,7 +68,7 @@ class Stage(NamedTuple):
     def convolved(self, x: jax.Array, w: jax.Array) -> jax.Array:
         """Pooled convolution (m, rows, columns, outputs) of x (m, used, used, inputs) by w (kernel, kernel, ..)."""
         f, outputs = self.cell(w.shape[-1]), w.shape[-1]
-        product = self._patches(x, f) @ _of_cells(w, f)
+        product = self._patches(x, f) @ of_cells(w, f)
         most = product.reshape(*product.shape[:-1], f * f, outputs).max(-2)
         left = self.pool // f
         return most.reshape(len(x), self.rows, left, self.columns, left, outputs).max((2, 4))
@@ -88,7 +88,7 @@ class Stage(NamedTuple):
         return jnp.concatenate([rows[:, i : i + down : f] for i in range(side)], axis=-1)
 
 
-def _of_cells(w: jax.Array, f: int) -> jax.Array:
+def of_cells(w: jax.Array, f: int) -> jax.Array:
     """Weights ((kernel + f - 1)^2 inputs, f^2 outputs) of all positions of a cell."""
     moved = [jnp.pad(w, ((i, f - 1 - i), (j, f - 1 - j), (0, 0), (0, 0))) for i in range(f) for j in range(f)]
     return jnp.stack(moved, axis=3).reshape(-1, f * f * w.shape[-1])

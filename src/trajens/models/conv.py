@@ -158,7 +158,7 @@ class ConvNet(Model):
         # Where there is no such GPU, it is not loaded.
         from trajens.models.fused import is_for
 
-        return is_for(self.stages, self.channels)
+        return is_for(self.channels)
 
     def _by_kernels(
         self, theta_pairs: jax.Array, x: jax.Array, indices: jax.Array, is_active: jax.Array, **how: Any

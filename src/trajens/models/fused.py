@@ -1,8 +1,8 @@
 """A convolution, its pool, bias and activation in one kernel for NVIDIA GPUs, which makes the patches on its way.
 
 XLA writes patches and products to memory and reads them again, some 300 kB of a pair of models and an image. Here a
-program takes a tile of cells (`trajens.models.cells`), reads the pixels that they see straight from the images, and
-writes what is left after the pool.
+program takes a tile of pools, reads the pixels that their cells (`trajens.models.cells`) see straight from the images,
+multiplies them with the weights of all positions of a cell at once, and writes what is left after the pool.
 
 Products are as exact as in float32. Bytes are whole numbers that bfloat16 holds without rounding, weights are sums of
 three of them, and tensor cores add the products in float32. Other inputs are multiplied in float32: splitting both
@@ -20,15 +20,18 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 
-from trajens.models.cells import Stage
+from trajens.models.cells import Stage, of_cells
 
-_SUMS, _FEWEST = 8192, 16
-"""Sums that a program holds in registers, and the rows that a product must have: pools that a program takes."""
-_TAPS, _WARPS = 32, 4
-"""Numbers of a patch at a time, and warps that work on them."""
+_WIDEST, _FEWEST = 256, 16
+"""Columns of a product, the most that a program takes, and the rows that it must have."""
+_OF_BYTES, _OF_NUMBERS = (8192, 16), (4096, 32)
+"""Sums that a program holds in registers, and numbers of a patch at a time; what was fastest."""
+_WARPS, _STAGES = 4, 2
+"""Warps that work on a program, and loads ahead of their products."""
 _NARROWEST = 16
 """Columns that a product of tensor cores must have."""
-_WIDEST = 3
+_SIDE = 2
+"""Side of the cells, where the pool and the width of the product allow."""
 _PIECES = 3
 _SCALE = 1 / 255
 
@@ -51,10 +54,10 @@ class Source(NamedTuple):
     pixel: int
 
 
-def is_for(stages: tuple[Stage, ...], channels: tuple[int, ...]) -> bool:
-    """Whether the sums of a program fit, of pairs of models in the first stage and of single ones after it."""
+def is_for(channels: tuple[int, ...]) -> bool:
+    """Whether the products are narrow enough, of pairs of models in the first stage and of single ones after it."""
     outputs = (2 * channels[0], *channels[1:])
-    return all(_sums(stage, n) * _FEWEST <= _SUMS for stage, n in zip(stages, outputs, strict=True))
+    return all(_columns(n) <= _WIDEST for n in outputs)
 
 
 def features(
@@ -106,49 +109,49 @@ def convolve(
 ) -> jax.Array:
     """Activations (groups, m, rows, columns, n) of images (groups, m) by weights (groups, kernel, kernel, ..).
 
-    n is the number of outputs, or the least power of two that tensor cores take; what is more has no meaning.
+    n is the power of two that holds the outputs; what is more has no meaning.
     """
     groups, m = source.starts.shape
-    f, outputs = _side(stage), w.shape[-1]
-    n = _columns(outputs)
-    cells = cells or 1 << (_SUMS // _sums(stage, outputs)).bit_length() - 1
-    moved = [
-        jnp.pad(w, ((0, 0), (i, f - 1 - i), (j, f - 1 - j), (0, 0), (0, n - outputs)))
-        for i in range(f)
-        for j in range(f)
-    ]
-    weights = jnp.stack(moved, axis=1).reshape(groups, f * f, -1, n)
-    weights = jnp.pad(weights, ((0, 0), (0, 0), (0, -weights.shape[2] % _TAPS), (0, 0)))
+    outputs = w.shape[-1]
+    f = _side(stage, outputs)
+    n = _columns(outputs, f)
     is_bytes = source.x.dtype == jnp.uint8
+    sums, taps = _OF_BYTES if is_bytes else _OF_NUMBERS
+    cells = cells or max(_FEWEST, sums // (n * f**2))
+    weights = jax.vmap(partial(of_cells, f=f))(jnp.pad(w, [(0, 0)] * 4 + [(0, n - outputs)]))
+    weights = jnp.pad(weights, ((0, 0), (0, -weights.shape[1] % taps), (0, 0)))
     weights = _in_pieces(weights) if is_bytes else weights[:, None]
     bias = jnp.pad(b, ((0, 0), (0, n - outputs)))
     size = m * stage.rows * stage.columns
+    layout = _Layout(stage, f, width=source.width, pixel=source.pixel, cells=cells, taps=taps, activation=activation)
     call = pl.pallas_call(
-        partial(_program, _Layout(stage, source.width, source.pixel, cells, activation)),
+        partial(_program, layout),
         grid=(groups, pl.cdiv(size, cells)),
         out_shape=jax.ShapeDtypeStruct((groups, size, n), jnp.float32),
         interpret=interpret,
-        compiler_params=None if interpret else plgpu.CompilerParams(num_warps=_WARPS, num_stages=2),
+        compiler_params=None if interpret else plgpu.CompilerParams(num_warps=_WARPS, num_stages=_STAGES),
     )
     said: jax.Array = call(source.x, source.starts, weights, bias)
     return said.reshape(groups, m, stage.rows, stage.columns, n)
 
 
 class _Layout(NamedTuple):
-    """What a program knows before it runs: `width` and `pixel` of its `Source`, and how many cells it takes."""
+    """What a program knows: the side of its cells, how many pools and numbers of a patch it takes, and its `Source`."""
 
     stage: Stage
+    side: int
     width: int
     pixel: int
     cells: int
+    taps: int
     activation: Callable[[jax.Array], jax.Array]
 
 
 def _program(layout: _Layout, x: Any, starts: Any, w: Any, b: Any, out: Any) -> None:
-    """What one program does: `cells` cells of a group."""
-    stage, width, pixel, cells, activation = layout
+    """What one program does: `cells` pools of a group."""
+    stage, f, width, pixel, cells, taps, activation = layout
     g, tile = pl.program_id(0), pl.program_id(1)
-    f, pools = _side(stage), stage.rows * stage.columns
+    pools = stage.rows * stage.columns
     side, left = stage.kernel + f - 1, stage.pool // f
     row = tile * cells + jnp.arange(cells, dtype=jnp.int32)
     is_row = row < starts.shape[1] * pools
@@ -156,47 +159,39 @@ def _program(layout: _Layout, x: Any, starts: Any, w: Any, b: Any, out: Any) -> 
     start = plgpu.load(starts.at[g, row // pools], mask=is_row, other=0)
     start += (pool // stage.columns * width + pool % stage.columns) * (stage.pool * pixel)
 
-    def part(more: int, k: Any, sums: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        tap = k * _TAPS + jnp.arange(_TAPS, dtype=jnp.int32)
+    def part(more: int, k: Any, total: jax.Array) -> jax.Array:
+        tap = k * taps + jnp.arange(taps, dtype=jnp.int32)
         place = tap // stage.inputs
         offset = (place // side * width + place % side) * pixel + tap % stage.inputs + more
         is_seen = is_row[:, None] & (place < side * side)[None, :]
         seen = plgpu.load(x.at[start[:, None] + offset[None, :]], mask=is_seen, other=0)
         # Tensor cores take bfloat16, which holds bytes.
         seen = seen.astype(jnp.float32).astype(w.dtype)
-        at = pl.ds(k * _TAPS, _TAPS)
-        return tuple(
-            _product(seen, [w[g, i, p, at, :] for i in range(w.shape[1])], total) for p, total in enumerate(sums)
-        )
+        return _product(seen, [w[g, i, pl.ds(k * taps, taps), :] for i in range(w.shape[1])], total)
 
     most = None
     for i, j in ((i, j) for i in range(left) for j in range(left)):
-        sums = tuple(jnp.zeros((cells, b.shape[1]), jnp.float32) for _ in range(f * f))
         of_cell = partial(part, (i * width + j) * f * pixel)
-        parts = w.shape[3] // _TAPS
-        sums = of_cell(0, sums) if parts == 1 else jax.lax.fori_loop(0, parts, of_cell, sums)
-        for one in sums:
-            most = one if most is None else jnp.maximum(most, one)
+        parts, total = w.shape[2] // taps, jnp.zeros((cells, w.shape[3]), jnp.float32)
+        total = of_cell(0, total) if parts == 1 else jax.lax.fori_loop(0, parts, of_cell, total)
+        most = total if most is None else jnp.maximum(most, total)
     assert most is not None
+    most = most if f == 1 else most.reshape(cells, f * f, -1).max(1)
     most = most * _SCALE if x.dtype == jnp.uint8 else most
     said = activation(most + b[g, :][None, :])
     place = out.at[g, pl.ds(tile * cells, cells), :]
     plgpu.store(place, said, mask=jnp.broadcast_to(is_row[:, None], said.shape))
 
 
-def _columns(outputs: int) -> int:
-    """Columns of a product: a power of two."""
-    return max(_NARROWEST, 1 << (outputs - 1).bit_length())
+def _columns(outputs: int, side: int = 1) -> int:
+    """Columns of a product for every position of a cell, a power of two as everything in these kernels."""
+    return max(_NARROWEST // side**2, 1 << (outputs - 1).bit_length())
 
 
-def _sums(stage: Stage, outputs: int) -> int:
-    """Sums of a pool."""
-    return _columns(outputs) * _side(stage) ** 2
-
-
-def _side(stage: Stage) -> int:
-    """Side of the cells: with more positions, their sums would not fit into registers."""
-    return max(f for f in range(1, _WIDEST + 1) if stage.pool % f == 0)
+def _side(stage: Stage, outputs: int) -> int:
+    """Side of the cells."""
+    is_narrow = _SIDE**2 * _columns(outputs, _SIDE) <= _WIDEST
+    return _SIDE if is_narrow and stage.pool % _SIDE == 0 else 1
 
 
 def _product(seen: jax.Array, pieces: list[jax.Array], total: jax.Array) -> jax.Array:

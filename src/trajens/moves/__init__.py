@@ -1,4 +1,4 @@
-"""Moves: how new models are drawn from the untilted path law."""
+"""Moves: how new models are drawn from the untilted path distribution."""
 
 from trajens.moves.base import Move, MoveContext, Proposal, Proposer, Site
 from trajens.moves.centre_of_mass import CentreOfMass

@@ -1,4 +1,4 @@
-"""What a move is: a way to redraw a span of models that leaves the untilted path law invariant.
+"""What a move is: a way to redraw a span of models that leaves the untilted path distribution invariant.
 
 Moves know the geometry of a path and never the loss. Because they preserve the untilted distribution, only
 Delta = -s (pathloss' - pathloss) plus the move's own `log_ratio` enters the acceptance test.
@@ -77,7 +77,7 @@ class Proposer(ABC):
 
     @abstractmethod
     def propose(self, key: Key, path: jax.Array, site: Site, law: PathLaw) -> Proposal:
-        """Draw new models for `site` of a path (tau, dim), by the law that is left invariant."""
+        """Draw new models for `site` of a path (tau, dim), by the distribution that is left invariant."""
 
     def weights(self, size: jax.Array | np.ndarray | None) -> np.ndarray | jax.Array:
         """How often the components are made, up to a factor, where tuned ones have the `size` (components,)."""

@@ -1,6 +1,6 @@
 """Choose among several moves at random, independently of the path.
 
-Each move preserves the path law, so their mixture does. In a random scan the choice is made for every
+Each move preserves the path distribution, so their mixture does. In a random scan the choice is made for every
 proposal; in a checkerboard for every phase, since one phase updates many models with one kind of move.
 """
 

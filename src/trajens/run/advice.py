@@ -17,7 +17,7 @@ from trajens.columns import REASONS
 from trajens.convergence import Converged, Group, by_s
 from trajens.convergence.criteria import FEWEST_DRAWS
 from trajens.files import in_shell
-from trajens.records import Records, Started, has_summary, is_within, summarise, summarise_start
+from trajens.records import Records, Started, error_of_s, has_summary, judge_shifts, shifts_of_means, summarise_start
 from trajens.run.audits import pairs_for_audit
 from trajens.run.control import LIKELIHOODS, Budget
 from trajens.run.run import Run
@@ -88,8 +88,10 @@ class RunFacts:
         Whether s was given to a run by data.
     start : Records
         Those of its start by evolution; empty where there was none.
-    largest_s : float or None
-        Where s stopped because examples would be learnt by heart; None where it did not.
+    likelihoods : float or None
+        Of the examples, that the models of a path weigh together where s stopped for them; None where it did not.
+    is_searched : bool
+        Whether that is what predicts examples that are held out best; else more would learn examples by heart.
     is_start_common : bool
         Whether several chains began at one model.
     size : float
@@ -109,7 +111,8 @@ class RunFacts:
     asked: Converged | None = None
     is_s_asked: bool = False
     start: Records = field(default_factory=dict)
-    largest_s: float | None = None
+    likelihoods: float | None = None
+    is_searched: bool = False
     is_start_common: bool = False
     size: float = math.inf
 
@@ -134,7 +137,8 @@ class RunFacts:
             asked=Converged(**{k: v for k, v in asked.items() if k != "type"}) if asked else None,
             is_s_asked=bool(controller.get("is_to_s")),
             start=run.start_records,
-            largest_s=_largest_s(run.records, controller),
+            likelihoods=_likelihoods(run.records, controller),
+            is_searched=controller.get("searched_on") is not None,
             is_start_common=run.is_start_common,
             size=float(known.get("examples") or math.inf),
         )
@@ -154,14 +158,16 @@ class RunFacts:
         return {name: values[:, is_after] for name, values in self.records.items()} if is_after.any() else {}
 
 
-def _largest_s(records: Records, controller: dict[str, Any]) -> float | None:
-    """The s of a run by data, where it is as large as suits the examples."""
+def _likelihoods(records: Records, controller: dict[str, Any]) -> float | None:
+    """What the s of a run by data comes to in likelihoods, where it was searched for or is as large as it may be."""
     known = {f.name: controller[f.name] for f in fields(Budget) if f.name in controller}
     if not records or known.get("likely_size") is None:
         return None
-    s = float(records["s"][0, -1])
-    largest = Budget(**known).largest_s(float(records.get("loss_held_out", np.full((1, 1), np.nan))[:, -1].mean()))
-    return s if s >= _NEAR_LARGEST * largest else None
+    budget, held_out = Budget(**known), records.get("loss_held_out", np.full((1, 1), np.nan))
+    # In burn-in s follows the loss of examples that are held out: that at the record before it stood still.
+    before = max(int(np.flatnonzero(records["s"][0] == records["s"][0, -1])[0]) - 1, 0)
+    found = float(records["s"][0, -1]) / budget.largest_s(float(held_out[:, before % held_out.shape[1]].mean()), 1.0)
+    return found if found > 0 and (budget.searched_on is not None or found >= _NEAR_LARGEST * LIKELIHOODS) else None
 
 
 def report(run: Run) -> str:
@@ -170,8 +176,9 @@ def report(run: Run) -> str:
     facts = RunFacts.of(run)
     begun = facts.started()
     why = "as asked" if facts.is_s_asked else "what the budget can sample"
-    if facts.largest_s is not None:
-        why = f"{LIKELIHOODS:g} likelihoods of the examples in all models of a path; more learns them by heart"
+    if facts.likelihoods is not None:
+        why = f"{facts.likelihoods:.2g} likelihoods of the examples in all models of a path; "
+        why += "the best for examples held out" if facts.is_searched else "more learns them by heart"
     came = "" if begun is None else f", {begun.share:.0%} of the budget, to a loss of {begun.loss:.4g}"
     start = f"start: {run.run_state.start_pairs:.2g} pairs of losses per chain for an evolution strategy{came}\n"
     moves = f", moves of size {found['move_size']:.2g}" if np.isfinite(found["move_size"]) else ""
@@ -183,6 +190,7 @@ def report(run: Run) -> str:
         + f"chosen: s = {_listed(run.s)} ({why}), sigma = {run.target.sigma:.3g}{moves}, batches of "
         + f"{found['batch_size']:.0f}{among}{scores}\n"
         + f"loss per model: {found['loss']:.4g}\nerror of s, audited: {audited_error(found)}{asked}\n"
+        + (f"shift of means, audited: {audited_shift(found)}\n" if np.isfinite(found["mean_shift_stderr"]) else "")
         + f"next: {advice(run).replace('--', '')}"
     )
 
@@ -197,6 +205,13 @@ def audited_error(summary: dict[str, Any]) -> str:
     if not np.isfinite(summary["tilt_error"]):
         return "too short for an audit"
     return f"{summary['tilt_error']:+.2%} +- {summary['tilt_error_stderr']:.2%}"
+
+
+def audited_shift(summary: dict[str, Any]) -> str:
+    """The shift of means in a summary, with its standard error, in posterior standard deviations."""
+    if not np.isfinite(summary["mean_shift_stderr"]):
+        return "not known"
+    return f"{summary['mean_shift']:+.3f} +- {summary['mean_shift_stderr']:.3f} sd"
 
 
 def _listed(values: np.ndarray) -> str:
@@ -214,11 +229,10 @@ def advice(run: Run | StoredRun, out: str | Path | None = None) -> str:
         Its directory.
     """
     facts = RunFacts.of(run)
-    following = [found.following for found in findings(facts, out) if found.following]
-    if following:
+    if following := [found.following for found in findings(facts, out) if found.following]:
         return following[0]
-    if facts.largest_s is not None:
-        return "s is as large as suits so many examples: more --chains vote better, and more data allow a larger s"
+    if facts.likelihoods is not None:
+        return "s is what suits so many examples: more --chains vote better, and more data allow a larger s"
     if facts.pairs is not None:
         return "the loss has stopped falling at this s: a larger --budget takes it lower, more --chains vote better"
     return "the loss has stopped falling: a larger --s takes it lower, and longer batches with it"
@@ -232,7 +246,7 @@ def findings(facts: RunFacts, out: str | Path | None = None) -> list[Finding]:
     found = [_length(facts), _finite(facts), _asked(facts), _held_out(facts), _acceptance(facts), _weights(facts)]
     found.append(_loss(facts, longer))
     found += [agreement(facts.records, facts.burn_in, facts.asked, longer), _start(facts), _lag(facts, longer)]
-    return [finding for finding in (*found, _capped(facts), _tolerance(facts)) if finding is not None]
+    return [finding for finding in (*found, _capped(facts), _tolerance(facts), _shift(facts)) if finding is not None]
 
 
 def _length(facts: RunFacts) -> Finding:
@@ -378,21 +392,37 @@ def _tolerance(facts: RunFacts) -> Finding:
         return Finding(name, OK, "Every decision was made on all data, so that s is exactly what was asked for.")
     if not has_summary(facts.records, facts.burn_in) or "tilt_error" not in facts.records:
         return Finding(name, UNKNOWN, "There is no audit after burn-in yet, so the error of s is not known.")
-    found = summarise(facts.records, facts.burn_in)
-    if not np.isfinite(found["tilt_error"]):
+    found = error_of_s(facts.records, facts.burn_in)
+    if not np.isfinite(found.value):
         short = "It was too short for an audit after burn-in, so the error of s is not known"
         records = facts.records
         takes = pairs_for_audit(facts.size, float(records["batch_size"].max()), len(records["loss"]))
         return Finding(name, UNKNOWN, f"{short}: that takes about {takes:.2g} pairs of losses per chain.")
-    error = f"the audited error of s is {audited_error(found)}"
+    error = f"the audited error of s is {found.value:+.2%} +- {found.error:.2%}"
     if facts.tolerance is None:
         return Finding(name, UNKNOWN, f"No tolerance was asked for; {error}.")
-    asked, is_kept = f"the tolerance of {facts.tolerance:.1%}", is_within(facts.records, facts.burn_in, facts.tolerance)
+    return _kept(name, error, f"{facts.tolerance:.1%}", found.is_within(facts.tolerance))
+
+
+def _shift(facts: RunFacts) -> Finding | None:
+    """Whether means are within the tolerance; None where decisions are exact, or nothing is known."""
+    if facts.is_exact or facts.tolerance is None or not has_summary(facts.records, facts.burn_in):
+        return None
+    is_kept, found = judge_shifts(shifts_of_means(facts.records, facts.burn_in), facts.tolerance)
+    if not np.isfinite(found.error):
+        return None
+    error = f"small batches move the mean model by {found.value:+.3f} +- {found.error:.3f}"
+    return _kept("Tolerance of means", f"{error} posterior standard deviations", f"{facts.tolerance:g}", is_kept)
+
+
+def _kept(name: str, error: str, tolerance: str, is_kept: bool | None) -> Finding:
+    """The finding on an audited error."""
+    asked = f"the tolerance of {tolerance}"
     if is_kept is None:
         return Finding(name, UNKNOWN, f"Undecided: {error}, which neither keeps nor breaks {asked} for sure.")
     if is_kept:
         return Finding(name, OK, f"Kept: {error}, within {asked}.")
-    following = "the error of s is beyond its tolerance: a longer burn-in, or a smaller --tolerance, plans better"
+    following = f"the audited error is beyond {asked}: a longer burn-in, or a smaller --tolerance, plans better"
     return Finding(name, ATTENTION, f"Not kept: {error}, beyond {asked}.", following)
 
 

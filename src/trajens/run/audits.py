@@ -19,13 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from trajens.acceptance import AcceptanceTest
-from trajens.acceptance.audit import ORDERS, Acceptances, Balance, Looked, acceptances, balance
-from trajens.columns import PROJECTIONS
+from trajens.acceptance.audit import ORDERS, Acceptances, Looked, acceptances, balance
 from trajens.moves.base import Site
 from trajens.precision import single
-from trajens.records import Records, after_burn_in
+from trajens.records import Audited, Records, after_burn_in, chains_by_s, furthest, spreads
 from trajens.run.control import Update
-from trajens.run.record import AuditTerms
+from trajens.run.record import AuditSlopes, AuditTerms
 from trajens.sampling.kernel import State
 from trajens.sampling.lanes import entries_at, view_of
 from trajens.sampling.probes import MOST_EXAMPLES, PLANNING
@@ -65,8 +64,9 @@ class Audit:
     s_effective : float
         s (1 + beta), for the mean s of the proposals.
     mean_shift, mean_shift_stderr : float
-        By how much the mean model is off, in posterior standard deviations, along the one of three fixed directions
-        where that is furthest from 0 in units of its standard error; NaN where records after burn-in have no spread.
+        By how much the mean model is off, in posterior standard deviations, along the one of three fixed directions,
+        and at the s, where that is furthest from 0 in units of its standard error; NaN where records after burn-in have
+        no spread, or where no s has 16 proposals.
     acceptance, batch_size : float
         Expected for the proposals looked at.
     proposals, examples : int
@@ -106,6 +106,12 @@ class Probes(NamedTuple):
     shifts: np.ndarray
     entries: Any
     steps: np.ndarray
+
+    def in_units_of(self, spreads: np.ndarray) -> Probes:
+        """With `looked` told the shifts in units of these (chains, directions), along those where all are known."""
+        is_known = (spreads > 0).all(0)
+        shifts = self.shifts[:, is_known] / spreads[self.chain][:, is_known]
+        return self._replace(looked=self.looked._replace(shifts=shifts))
 
 
 @single
@@ -174,7 +180,7 @@ class Auditable(Protocol):
 
     @property
     def target(self) -> Target:
-        """The path law."""
+        """The path distribution."""
 
     @property
     def settings(self) -> Settings:
@@ -223,14 +229,14 @@ def audit(run: Auditable, proposals: int = PROPOSALS, examples: int | None = Non
     seen = probe(sampler, state, epoch, -(-proposals // chains), examples, run.control)
     found = _acceptances(sampler, seen, generator(sampler, epoch))
     beta, error = balance(found).slope()
-    shift, shift_error = _mean_shift(run, seen, found)
+    shift = _shift_of_means(run, seen, found)
     s = float(seen.looked.s.mean()) if len(seen.chain) else float("nan")
     return Audit(
         tilt_error=beta,
         tilt_error_stderr=error,
         s_effective=s * (1 + beta),
-        mean_shift=shift,
-        mean_shift_stderr=shift_error,
+        mean_shift=shift.value,
+        mean_shift_stderr=shift.error,
         acceptance=float(found.forward.mean()),
         batch_size=float(found.examples.mean()),
         proposals=len(found.delta),
@@ -241,17 +247,19 @@ def audit(run: Auditable, proposals: int = PROPOSALS, examples: int | None = Non
     )
 
 
-def _mean_shift(run: Auditable, seen: Probes, found: Acceptances) -> tuple[float, float]:
-    """The shift of the mean model that is furthest from 0 in units of its error, and that error, as in `Audit`."""
+def _shift_of_means(run: Auditable, seen: Probes, found: Acceptances) -> Audited:
+    """The shift of the mean model, as in `Audit`, with its error over proposals."""
     is_after = after_burn_in(run.records, run.control.burn_in)
-    nothing = float("nan"), float("nan")
-    if not is_after.any() or PROJECTIONS[0] not in run.records or len(np.unique(run.records["s"][:, -1])) > 1:
-        return nothing
-    spreads = [run.records[name][:, is_after].std() for name in PROJECTIONS]
-    slopes = [balance(found, along).slope() for along in seen.shifts.T.astype(np.float64)]
-    shifts = [(slope * spread, error * spread) for (slope, error), spread in zip(slopes, spreads, strict=True)]
-    known = [pair for pair in shifts if pair[1] > 0]
-    return max(known, key=lambda pair: abs(pair[0]) / pair[1], default=nothing)
+    shifts = []
+    for _, chains in chains_by_s(run.records["s"][:, -1]) if is_after.any() else []:
+        these = np.isin(seen.chain, chains)
+        if these.sum() < _LEAST // 4:
+            continue
+        widths = spreads({name: values[chains] for name, values in run.records.items()}, is_after)
+        for along, width in zip(seen.shifts.T, widths, strict=False):
+            slope, error = balance(found, along.astype(np.float64)).those(these).slope()
+            shifts.append(Audited(slope, error, these.sum() - 1.0).scaled(width))
+    return furthest(shifts)
 
 
 class Occasion(NamedTuple):
@@ -268,6 +276,8 @@ class Occasion(NamedTuple):
         Whether there was none since burn-in.
     is_last : bool
         Whether the run ends here.
+    spreads : (chains, directions), optional
+        Standard deviations of the projections so far, of all chains of its s; NaN where they are not known.
     """
 
     epoch: int
@@ -276,6 +286,7 @@ class Occasion(NamedTuple):
     audited: float
     is_first: bool
     is_last: bool
+    spreads: np.ndarray | None = None
 
     @property
     def is_early(self) -> bool:
@@ -307,7 +318,9 @@ class Auditor:
         rng = generator(self._sampler, now.epoch)
         terms = self._terms(seen, rng, proposals * examples)
         if now.is_early:
-            state = plan_batches(self._sampler, state, seen, tolerance_of(settings.acceptance, update), rng)
+            tolerance = tolerance_of(settings.acceptance, update)
+            seen = seen if now.spreads is None else seen.in_units_of(now.spreads)
+            state = plan_batches(self._sampler, state, seen, tolerance, rng)
         return state, terms
 
     def _affordable(self, state: State, now: Occasion, budget: float) -> tuple[int, int]:
@@ -320,13 +333,14 @@ class Auditor:
             per_example += (_LEVELS if now.is_early else 1) * ORDERS * _CHEAP / dim
         least = _LEAST if now.is_early or now.is_needed else PROPOSALS
         size = sampler.program.population.size
-        # What no audit has seen may be off by anything: at the end of a run it does not count what was spent before.
-        is_late, most = now.is_needed and now.is_last and not now.is_early, SHARE_AT_MOST * now.used
-        if (most if is_late else budget) * chains < least * per_example * examples_per_proposal(size, 0):
+        # What no audit has seen may be off by anything: at these ends it does not count what was spent before.
+        is_end = now.epoch == now.control.burn_in or (now.is_needed and now.is_last)
+        most = SHARE_AT_MOST * now.used
+        if (most if is_end else budget) * chains < least * per_example * examples_per_proposal(size, 0):
             return 0, 0
         examples = examples_per_proposal(size, largest_batch(sampler, state, now.epoch, now.control))
         wanted = -(-(PLANNING if now.is_early else PROPOSALS) // chains)
-        if now.epoch == now.control.burn_in or (now.is_needed and now.is_last):
+        if is_end:
             # Large batches take much to look at.
             budget = max(budget, min(-(-least // chains) * per_example * examples, most))
         proposals = min(wanted, int(max(budget, 0.0) / (per_example * examples)))
@@ -334,11 +348,13 @@ class Auditor:
 
     def _terms(self, seen: Probes, rng: np.random.Generator, evaluations: int) -> AuditTerms:
         """The regression of every chain."""
-        terms = balance(_acceptances(self._sampler, seen, rng))
-        chains = self._sampler.settings.chains
-        of_chains = [Balance(*(column[seen.chain == chain] for column in terms)) for chain in range(chains)]
-        beta, error = np.array([one.slope() for one in of_chains]).T
-        return AuditTerms(beta, error, np.array([one.weight.sum() for one in of_chains]), evaluations, seen.steps)
+        found, chains = _acceptances(self._sampler, seen, rng), range(self._sampler.settings.chains)
+        slopes = []
+        for along in (None, *seen.shifts.T.astype(np.float64)):
+            of_chains = [balance(found, along).those(seen.chain == chain) for chain in chains]
+            value, error = np.array([one.slope() for one in of_chains]).T
+            slopes.append(AuditSlopes(value, error, np.array([one.weight.sum() for one in of_chains])))
+        return AuditTerms(tuple(slopes), evaluations, seen.steps)
 
 
 def tolerance_of(test: AcceptanceTest, update: Update) -> float | None:

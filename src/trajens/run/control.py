@@ -9,7 +9,9 @@ read so far:
   there sooner, and burn-in lasts as long again as it took to get there, and some renewals at least;
 - where the loss of the paths is clearly above that of a trained start, s rises by their ratio with a renewal, since
   what is above the minimum falls like 1/s: as long as the budget is for some renewals, paths keep what the start found;
-- s stays below the one at which the models of a path weigh together as much as some likelihoods of the data, where
+- where examples are few and some are held out, s is the one at which these are predicted best: it is searched for
+  first (`trajens.run.search`), and burn-in lasts half as long again;
+- else s stays below the one at which the models of a path weigh together as much as some likelihoods of the data, where
   the loss is one: more of it learns the examples by heart. With the squared error a likelihood has the variance v of
   labels around the true function, which is twice the loss of examples that are held out. Once s is there, burn-in lasts
   as long again as it took to get there;
@@ -18,15 +20,13 @@ read so far:
   B / (n c) where a renewal takes c s^2 of B pairs: s ends where the budget is about n renewals. How many there should
   be was found by trial: few where the budget is small, for which a lower loss counts more than independent paths.
 
+Batches are planned at the end of burn-in, and may be found too small later: where the loss still falls, the noise of
+the decisions grows. Where audits after burn-in are sure that the tolerance is broken, and enough of the budget is left,
+burn-in goes on for a piece, in which tests and moves adapt again, batches are planned anew at its end, and averages
+begin there. It depends on what was audited before the averages that are kept.
+
 A budget may be of seconds: then the pairs of losses that it comes to are found again at every record, by how many were
 done a second since the program runs, and stand in the state of the run, which goes on with them when it is resumed.
-
-With `UntilConverged` a run of fixed epochs goes on until its chains have converged. It is looked at after the epochs
-that it was given, and then whenever it is half as long again; it ends at the first look that finds nothing lacking, or
-with its last epoch. A run that ends when its numbers look good ends a little too often when they look better than they
-are. Few looks, and effective draws enough to know errors by, keep that small; the halves of the run must agree
-besides, which says nothing of their mean, and leaves its error as it is. As the run gets longer, so does the part of it
-that is left out of averages: a fifth, or burn-in where that is more. What adapts has stopped before.
 
 What is decided depends on counts and measured losses only, which are the same in a run that is resumed.
 """
@@ -34,19 +34,18 @@ What is decided depends on counts and measured losses only, which are the same i
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from trajens.convergence import Converged, by_s
 from trajens.errors import integer, require
 from trajens.records import MAX_EPOCHS, Records
+from trajens.run.search import LOWEST, SEARCHING, add_record, best_likelihoods, likelihoods_at, no_search
 from trajens.sampling.program import Control
-from trajens.sampling.settings import default_burn_in
 from trajens.schedule import Schedule, value_at
 
 RECORDS = 200
@@ -67,6 +66,9 @@ BURN_IN = 0.8
 RISING, RISING_SOON = 0.8, 0.3
 """Of burn-in, the part in which s rises; and where an s that was asked for takes too much data to be renewed at."""
 
+SEARCHED = 1.5
+"""Of the part in which s was searched for, what burn-in takes."""
+
 STANDING = 10
 """Renewals of the path at an s that was asked for before burn-in ends; fewer than that in its rest let s rise soon."""
 
@@ -74,19 +76,24 @@ LIKELIHOODS = 3.0
 """What the models of a path weigh together at most, in likelihoods of the data: s = LIKELIHOODS N / (tau v)."""
 
 
-def likelihood_s(size: float, tau: int, variance: float = 1.0) -> float:
-    """The s at which the tau models of a path weigh as much as `LIKELIHOODS` likelihoods of `size` examples.
+def likelihood_s(size: float, tau: int, variance: float = 1.0, likelihoods: float = LIKELIHOODS) -> float:
+    """The s at which the tau models of a path weigh as much as so many likelihoods of `size` examples.
 
     `variance` is that of labels, of a squared error.
     """
-    return LIKELIHOODS * size / (tau * variance)
+    return likelihoods * size / (tau * variance)
 
 
 SETTLING = 0.2
 """Of what a run by data reads, the part that burn-in takes at least."""
 
+LEFT = 0.1
+"""Of what a run by data reads, the part that must be left where burn-in is taken up again."""
+
 _FASTEST = math.log(2.0)
 """Rise of ln s between two records, at most."""
+_LARGEST_S = 1e12
+"""Beyond that nothing is known of s."""
 _SETTLED = 0.02
 """Relative distance of s from where it ends, from which on it counts as there."""
 _RETURN_RATIO = 1.1
@@ -122,6 +129,10 @@ class RecordInfo(NamedTuple):
         The loss of a trained start, above which paths should not rise.
     held_out_loss : float
         Of examples that are not trained on, measured now; NaN where there are none.
+    predictive_loss : float
+        Log loss of all models together on these examples; NaN where s is not searched for.
+    search : (2, bins)
+        What was found of that so far, see `trajens.run.search`.
     settled_pairs : float
         Pairs of losses per chain after which s was first where it ends; infinite before.
     clock_pairs : float
@@ -136,6 +147,8 @@ class RecordInfo(NamedTuple):
         All records, this one included, without its audit.
     growth : function
         How many times as many examples a decision reads at the s that was asked for.
+    is_beyond : function
+        Whether audits since burn-in have found the tolerance broken.
     """
 
     epoch: int
@@ -150,12 +163,15 @@ class RecordInfo(NamedTuple):
     marks: np.ndarray
     reference_loss: float = math.inf
     held_out_loss: float = math.nan
+    predictive_loss: float = math.nan
+    search: np.ndarray = no_search()
     settled_pairs: float = math.inf
     clock_pairs: float = math.nan
     seconds: float = math.nan
     rate: float = math.nan
     records: Callable[[], Records] = dict
     growth: Callable[[], float] = lambda: 1.0
+    is_beyond: Callable[[], bool] = lambda: False
 
     @property
     def is_last(self) -> bool:
@@ -180,6 +196,8 @@ class Update(NamedTuple):
         The part of what audits may take that may be spent now.
     clock_pairs : float
         Pairs per chain that a budget of seconds comes to; NaN without one.
+    search : (2, bins), optional
+        What is known of the s that is searched for, where that has changed.
     """
 
     control: Control
@@ -189,6 +207,7 @@ class Update(NamedTuple):
     marks: tuple[int, ...] = ()
     audit_share: float = 1.0
     clock_pairs: float = math.nan
+    search: np.ndarray | None = None
 
 
 class Controller(ABC):
@@ -239,7 +258,7 @@ class FixedEpochs(Controller):
 
 @dataclass(frozen=True)
 class Budget(Controller):
-    """A run that is as long as its budget of loss evaluations.
+    """A run that is as long as its budget of pairs of losses.
 
     Parameters
     ----------
@@ -259,6 +278,8 @@ class Budget(Controller):
         Whether the variance of labels is to be found from examples that are held out.
     seconds : float, optional
         How long the run may take, its start and compilations included; `pairs` are then what that is at first sight.
+    searched_on : int, optional
+        Examples that are held out, for which s is searched.
     """
 
     pairs: float
@@ -269,15 +290,20 @@ class Budget(Controller):
     likely_size: float | None = None
     is_noise_unknown: bool = False
     seconds: float | None = None
+    searched_on: int | None = None
 
-    def largest_s(self, held_out_loss: float) -> float:
+    def largest_s(self, held_out_loss: float, likelihoods: float = LIKELIHOODS) -> float:
         """The s above which models learn examples by heart; infinite where nothing is known of that."""
         if self.likely_size is None or self.is_to_s or self.loss is not None:
             return math.inf
-        if not self.is_noise_unknown:
-            return likelihood_s(self.likely_size, self.tau)
-        variance = 2.0 * held_out_loss
-        return likelihood_s(self.likely_size, self.tau, variance) if variance > 0 else math.inf
+        variance = 2.0 * held_out_loss if self.is_noise_unknown else 1.0
+        return likelihood_s(self.likely_size, self.tau, variance, likelihoods) if variance > 0 else math.inf
+
+    def first_s(self, s: float, held_out_loss: float) -> float:
+        """Where s begins: at the s that was found for the start, or at the least that is tried."""
+        if self.searched_on is not None:
+            return min(self.largest_s(held_out_loss, LOWEST), _LARGEST_S)
+        return min(s, self.largest_s(held_out_loss))
 
     def renewals(self, start_pairs: float) -> float:
         """How often the path should be renewed after a start that took `start_pairs` pairs."""
@@ -294,16 +320,20 @@ class Budget(Controller):
             min((used - info.start_pairs) / burn_in, 1.0) for used in (info.pairs_used, info.pairs_used - info.pairs)
         )
         if control.burn_in <= info.epoch:
+            if info.recorded and self._can_plan_again(info, total) and info.is_beyond():
+                control = control._replace(burn_in=MAX_EPOCHS)
             return Update(control, False, False, True, self._following(info, total))
         rising = self._rising(info, total)
         is_reached = self.loss is not None and info.loss <= self.loss
         if now >= 1.0 or is_reached or self._has_settled(info, total):
             over = control._replace(burn_in=info.epoch, tilt=1.0 if self.is_to_s else control.tilt)
             return Update(over, True, False, True, self._following(info, total), _AUDITS_TO_ITS_END)
+        if self.searched_on is not None:
+            return self._search(info, control, total)
         limit = math.log(self.largest_s(info.held_out_loss) / control.tilt)
         rise = max(min(self._rise(control, (before, now), info, rising), limit), -_FASTEST)
         tilt = control.tilt * math.exp(rise)
-        passes = lambda parts: any(before < part <= now for part in parts)  # noqa: E731
+        passes = partial(_passes, before, now)
         return Update(
             control._replace(tilt=tilt),
             passes(PLANNING),
@@ -312,6 +342,25 @@ class Budget(Controller):
             self._following(info, total),
             _AUDITS_IN_BURN_IN,
         )
+
+    def _search(self, info: RecordInfo, control: Control, total: float) -> Update:
+        """The next s to try, or the best one."""
+        assert self.searched_on is not None
+        search, whole = info.search, SEARCHING * total
+        before, now = ((used - info.start_pairs) / whole for used in (info.pairs_used - info.pairs, info.pairs_used))
+        # On a clock the whole may grow: what has been found stays.
+        was_over = info.settled_pairs < math.inf
+        is_over = was_over or now >= 1.0
+        if not was_over:
+            search = add_record(search, likelihoods_at(before), info.predictive_loss)
+        likelihoods = best_likelihoods(search, self.searched_on) if is_over else likelihoods_at(now)
+        s = self.largest_s(info.held_out_loss, likelihoods)
+        control = control._replace(tilt=s) if s < _LARGEST_S else control
+        # Of burn-in, as it is known to be here.
+        passes = partial(_passes, before / SEARCHED, now / SEARCHED)
+        following = self._following(info, total)
+        is_planning, is_reweighting = passes(PLANNING), passes(REWEIGHTING)
+        return Update(control, is_planning, is_reweighting, is_over, following, _AUDITS_IN_BURN_IN, search=search)
 
     def _pairs_in_time(self, info: RecordInfo) -> float:
         """What the seconds that are left come to at the present rate, with what was done."""
@@ -325,9 +374,13 @@ class Budget(Controller):
         if not self.is_to_s and self.largest_s(info.held_out_loss) == math.inf:
             return False
         used, until = info.pairs_used - info.start_pairs, info.settled_pairs - info.start_pairs
-        if used < max(2.0 * until, SETTLING * total):
+        if used < max((2.0 if self.searched_on is None else SEARCHED) * until, SETTLING * total):
             return False
         return not self.is_to_s or info.renewals * (used - until) >= STANDING * info.pairs
+
+    def _can_plan_again(self, info: RecordInfo, total: float) -> bool:
+        """Whether enough of the budget is left to average over after another piece of burn-in."""
+        return self.pairs - info.pairs_used >= LEFT * total
 
     def _rising(self, info: RecordInfo, total: float) -> float:
         """The part of burn-in in which s rises, by the renewals that the rest would be for at the s asked for."""
@@ -372,88 +425,9 @@ class Budget(Controller):
         return max(lanes, round(piece / pairs_per_epoch))
 
 
-FURTHER = 1.5
-"""How much further the next look of `UntilConverged` is."""
-
-
-@dataclass(frozen=True)
-class UntilConverged(Controller):
-    """Fixed epochs, and more of them while something is lacking.
-
-    Parameters
-    ----------
-    inner : FixedEpochs
-        What happens at the marks before.
-    asked : Converged
-    max_epochs : int
-        The most, burn-in included.
-    """
-
-    inner: FixedEpochs
-    asked: Converged
-    max_epochs: int
-
-    def check(self, s: np.ndarray) -> None:
-        superchains, counts = self.asked.superchains, np.unique(s, return_counts=True)[1]
-        require(
-            superchains is None or not (counts % superchains).any(),
-            f"superchains must divide the chains of every s, got {superchains} for {', '.join(map(str, counts))}; "
-            "leave them out for chains that start from points of their own.",
-        )
-
-    def update(self, info: RecordInfo, control: Control) -> Update:
-        update = self.inner.update(info, control)
-        if not info.is_last:
-            return update
-        records = info.records()
-        burn_in = left_out(records, control.burn_in)
-        more = () if self.is_over(records, burn_in) else self._following(info)
-        return update._replace(control=update.control._replace(burn_in=burn_in), marks=more)
-
-    def is_over(self, records: Records, burn_in: int) -> bool:
-        """Whether nothing is lacking, or there are no more epochs."""
-        return int(records["epoch"][0, -1]) >= self.max_epochs or not self.lacking(records, burn_in)
-
-    def lacking(self, records: Records, burn_in: int) -> list[str]:
-        """What is not as asked."""
-        return self.asked.lacking(by_s(records, burn_in, self.asked.superchains))
-
-    def _following(self, info: RecordInfo) -> tuple[int, ...]:
-        """Marks up to the next look, at the distance of the last two."""
-        last = min(math.ceil(FURTHER * info.epoch), self.max_epochs)
-        before = np.array([info.epoch - info.epochs, info.epoch])
-        return tuple(int(mark) for mark in extend_marks(before, last - info.epoch)[2:])
-
-    def warn_at_end(self, records: Records, burn_in: int) -> None:
-        """A RuntimeWarning where the run has ended without what was asked for."""
-        lacking = self.lacking(records, burn_in)
-        if lacking:
-            warnings.warn(
-                f"the run has not converged in its {int(records['epoch'][0, -1]):,} epochs: {'; '.join(lacking)}; "
-                "extend it, or give it more max_epochs.",
-                RuntimeWarning,
-                stacklevel=5,
-            )
-
-
-def left_out(records: Records, burn_in: int) -> int:
-    """The last mark in the first fifth of the run, or burn-in if that is later; 0 stays, where tests always adapt."""
-    epochs = records["epoch"][0]
-    early = epochs[epochs <= default_burn_in(int(epochs[-1]))]
-    return max(burn_in, *early[-1:].tolist(), 0) if burn_in else 0
-
-
-def controller_until(
-    fixed: FixedEpochs, until: str | Converged | None, max_epochs: int | None, fewest: int
-) -> Controller:
-    """The controller of a run of at least `fewest` epochs, and until it has converged where that is asked for."""
-    if until is None:
-        require(max_epochs is None, f"max_epochs must be left out without until, got {max_epochs}; give epochs.")
-        return fixed
-    asked = Converged.named(until)
-    require(max_epochs is not None, f"max_epochs must be given with until, got none; try {20 * fewest}.")
-    most = integer("max_epochs", max_epochs, fewest, "it is the most, and epochs the fewest")
-    return UntilConverged(fixed, asked, most)
+def _passes(before: float, now: float, parts: tuple[float, ...]) -> bool:
+    """Whether one of these parts lies between."""
+    return any(before < part <= now for part in parts)
 
 
 def count_marks(epochs: int, burn_in: int, records: int) -> int:

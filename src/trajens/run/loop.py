@@ -16,18 +16,27 @@ from typing import Any
 import jax
 import numpy as np
 
+from trajens.columns import PROJECTIONS
 from trajens.host import External
-from trajens.records import MAX_EPOCHS, Records, learning_curve
+from trajens.problem import NOISE
+from trajens.records import MAX_EPOCHS, Records, chains_by_s, is_beyond, learning_curve, spreads
 from trajens.run.audits import Auditor, Occasion, largest_batch, tolerance_of
 from trajens.run.control import Budget, Controller, RecordInfo, Update
 from trajens.run.exchange import Exchanger, replicas_at_start
 from trajens.run.log import Log
 from trajens.run.progress import Progress, ProgressBar, Show, Stop, takes_progress
 from trajens.run.record import AuditTerms, Observation, make_record
+from trajens.run.search import predictive_loss
 from trajens.run.state import RunState, Spent
 from trajens.sampling.exchange import Replicas
 from trajens.sampling.lanes import add_tallies, no_tally
-from trajens.sampling.measure import HELD_OUT_EXAMPLES, Measurement, examples_per_measurement, mean_losses
+from trajens.sampling.measure import (
+    HELD_OUT_EXAMPLES,
+    Measurement,
+    examples_per_measurement,
+    losses_of_each,
+    mean_losses,
+)
 from trajens.sampling.program import Control, Program
 from trajens.sampling.sampler import Sampler, reweight
 from trajens.sampling.tuning import mean_sizes, share_renewed
@@ -165,6 +174,7 @@ class Loop:
             float(np.mean(run.spent.audited)),
             is_first=run.last_audit <= control.burn_in,
             is_last=run.is_at_last_mark and not update.marks,
+            spreads=self._spreads() if update.is_planning else None,
         )
         state, audit = self._auditor.audit_if_due(run.state, occasion, update)
         audited = (0, 0) if audit is None else (audit.evaluations, audit.steps)
@@ -182,9 +192,22 @@ class Loop:
             recorded=run.recorded + 1,
             settled_pairs=min(run.settled_pairs, run.pairs_used) if update.is_settled else run.settled_pairs,
             clock_pairs=update.clock_pairs,
-            last_audit=run.epoch if audit is not None and (audit.tilt_weight > 0).any() else run.last_audit,
+            search=run.search if update.search is None else update.search,
+            last_audit=run.epoch if audit is not None and audit.has_found else run.last_audit,
             replicas=None if replicas is None else replicas.from_now(),
         )
+
+    def _spreads(self) -> np.ndarray | None:
+        """Standard deviations (chains, directions) of the projections in the later half of the records."""
+        records = self.log.records
+        if not records:
+            return None
+        epochs = records["epoch"][0]
+        found = np.full((len(records["s"]), len(PROJECTIONS)), np.nan)
+        for _, chains in chains_by_s(records["s"][:, -1]):
+            of_chains = {name: values[chains] for name, values in records.items()}
+            found[chains] = spreads(of_chains, 2 * epochs >= epochs[-1])
+        return found
 
     def _measure_held_out(self, run: RunState) -> np.ndarray | None:
         """Mean loss (chains,) of the models of each path on examples that are held out, if there are some."""
@@ -192,6 +215,15 @@ class Loop:
         if problem is None:
             return None
         return np.asarray(mean_losses(problem, np.asarray(run.state.path), HELD_OUT_EXAMPLES).mean(1))
+
+    def _predict_held_out(self, run: RunState) -> float:
+        """Log loss of all models together on examples that are held out, as long as s is searched for by it."""
+        problem, controller = self.sampler.target.problem.held_out, self.controller
+        is_asked = isinstance(controller, Budget) and controller.searched_on is not None
+        if problem is None or not is_asked or run.settled_pairs < math.inf:
+            return math.nan
+        losses = losses_of_each(problem, np.asarray(run.state.path), HELD_OUT_EXAMPLES)
+        return predictive_loss(losses, problem.likelihood == NOISE)
 
     def _describe(self, run: RunState, measured: Measurement, held_out: np.ndarray | None) -> RecordInfo:
         """What the controller is told."""
@@ -215,12 +247,15 @@ class Loop:
             marks=run.marks,
             reference_loss=run.reference_loss,
             held_out_loss=math.nan if held_out is None else float(held_out.mean()),
+            predictive_loss=self._predict_held_out(run),
+            search=run.search,
             settled_pairs=run.settled_pairs,
             clock_pairs=run.clock_pairs,
             seconds=run.seconds,
             rate=self._pace.rate(run.seconds, run.pairs_used),
             records=records,
             growth=lambda: self._growth(run),
+            is_beyond=lambda: is_beyond(self.log.records, run.control.burn_in, settings.acceptance.tolerance),
         )
 
     def _renewals(self, run: RunState) -> np.ndarray:

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from trajens.acceptance import Reason
-from trajens.columns import PROJECTIONS, STEPS
+from trajens.columns import AUDITED, PROJECTIONS, STEPS
 from trajens.records import Records
 from trajens.run.state import RunState, Spent
 from trajens.sampling.exchange import Replicas
 from trajens.sampling.measure import Measurement
 
 
-class AuditTerms(NamedTuple):
-    """An audit of every chain: its error of s, its standard error and weight, the evaluations of each, and steps."""
+class AuditSlopes(NamedTuple):
+    """What an audit finds along one direction: the slope of every chain (chains,), its standard error and weight."""
 
-    tilt_error: np.ndarray
-    tilt_stderr: np.ndarray
-    tilt_weight: np.ndarray
+    value: np.ndarray
+    error: np.ndarray
+    weight: np.ndarray
+
+
+class AuditTerms(NamedTuple):
+    """An audit of every chain: along Delta, which is the error of s, and along fixed directions; what it took.
+
+    `slopes` are in the order of `trajens.columns.AUDITED`; `evaluations` are those of each chain, as are `steps`.
+    """
+
+    slopes: tuple[AuditSlopes, ...]
     evaluations: int
     steps: np.ndarray
+
+    @property
+    def has_found(self) -> bool:
+        """Whether a proposal had a weight."""
+        return bool((self.slopes[0].weight > 0).any())
 
 
 class Observation(NamedTuple):
@@ -62,7 +76,8 @@ def make_record(run: RunState, found: Observation) -> Records:
     proposals = np.asarray(tally.proposals)
     chains = len(proposals)
     sound = proposals - tally.reasons[:, [Reason.NOT_FINITE, Reason.CURRENT_NOT_FINITE]].sum(1)
-    nothing: Any = np.full(chains, np.nan)
+    nothing = AuditSlopes(np.full(chains, np.nan), np.full(chains, np.nan), np.zeros(chains))
+    slopes = (nothing,) * len(AUDITED) if audit is None else audit.slopes
     columns = {
         "epoch": np.full(chains, run.epoch),
         "s": found.s,
@@ -75,9 +90,7 @@ def make_record(run: RunState, found: Observation) -> Records:
         "data_used": found.spent.decided,
         "data_measured": found.spent.measured,
         "data_audited": found.spent.audited,
-        "tilt_error": nothing if audit is None else audit.tilt_error,
-        "tilt_stderr": nothing if audit is None else audit.tilt_stderr,
-        "tilt_weight": np.zeros(chains) if audit is None else audit.tilt_weight,
+        **{name: v for names, one in zip(AUDITED, slopes, strict=True) for name, v in zip(names, one, strict=True)},
         "weight_rms": measured.weight_rms,
         "move_size": found.sizes,
         "renewals": found.renewals,

@@ -18,7 +18,7 @@ from trajens.errors import InputError, integer, require
 from trajens.files import path_of
 from trajens.moves import scan
 from trajens.problem import Problem
-from trajens.run import control
+from trajens.run import control, until
 from trajens.run.control import Budget
 from trajens.run.identity import RunIdentity
 from trajens.run.progress import Show, Stop
@@ -133,7 +133,7 @@ def _remade(stored: StoredRun, what: Problem | Target, given: Mapping[str, Any])
 
 def _classes() -> dict[str, type]:
     """The parts of runs that the library has, by their names."""
-    spaces = (acceptance, moves, scan, exchange, control)
+    spaces = (acceptance, moves, scan, exchange, control, until)
     found = [value for space in spaces for value in vars(space).values() if isinstance(value, type)]
     return {one.__qualname__: one for one in (*found, Converged, Ramp, Steps) if is_dataclass(one)}
 

@@ -16,12 +16,11 @@ from trajens.convergence import Converged
 from trajens.errors import InputError, StorageError, integer, require
 from trajens.host import own_errors
 from trajens.precision import single
-from trajens.records import MAX_EPOCHS, Records, num_records, warn_if_not_finite, warn_of_tilt
+from trajens.records import MAX_EPOCHS, Records, num_records, warn_if_not_finite, warn_of_audits
 from trajens.run.control import (
     RECORDS,
     Controller,
     FixedEpochs,
-    controller_until,
     count_marks,
     extend_marks,
     plan_marks,
@@ -34,6 +33,7 @@ from trajens.run.progress import Show, Stop, require_watchers
 from trajens.run.state import RunState, first_run_state, is_common, unpack
 from trajens.run.stored import Recorded, StoredRun, in_lines, summary_of
 from trajens.run.tables import Summary
+from trajens.run.until import controller_until
 from trajens.sampling.footprint import require_room
 from trajens.sampling.kernel import State, state_like
 from trajens.sampling.program import Control
@@ -61,10 +61,10 @@ class Run(Recorded):
         and over the epochs since the record before: ``loss_deciding`` (the paper's estimate), ``acceptance``,
         ``batch_size``; ``data_used``, ``data_measured`` and ``data_audited`` (examples times models evaluated so far,
         to decide, measure and audit); ``tilt_error`` (the audited error of s, NaN where there was no audit), its
-        standard error ``tilt_stderr`` and weight ``tilt_weight``; ``weight_rms`` (at that epoch), ``move_size`` (of
-        tuned moves, else NaN), ``s``, ``projection_1`` to ``3`` (see `trajens.sampling.measure`), the counts of
-        every reason for a decision, where paths are exchanged what `trajens.sampling.exchange` counts, and the records
-        of one's own.
+        standard error ``tilt_stderr`` and weight ``tilt_weight``, and ``force_1`` to ``3`` (what moves the mean model
+        along three directions) with theirs; ``weight_rms`` (at that epoch), ``move_size`` (of tuned moves, else NaN),
+        ``s``, ``projection_1`` to ``3`` (see `trajens.sampling.measure`), the counts of every reason for a decision,
+        where paths are exchanged what `trajens.sampling.exchange` counts, and the records of one's own.
     """
 
     target: Target
@@ -143,8 +143,8 @@ class Run(Recorded):
         """Plain numbers over the epochs after burn-in, averaged over all chains or those in `chains`, as a dict.
 
         ``loss_stderr``, ``acceptance_stderr`` and ``batch_size_stderr`` are standard errors over chains, by Student's
-        law, NaN for a single one. ``loss_mcse`` is that of the loss by the effective draws of all records; ``rhat`` and
-        ``ess`` are the worst of what `convergence` finds, NaN where records are too few to say.
+        t distribution, NaN for a single one. ``loss_mcse`` is that of the loss by the effective draws of all records;
+        ``rhat`` and ``ess`` are the worst of what `convergence` finds, NaN where records are too few to say.
         """
         return summary_of(self.records, self.burn_in, self.epochs, self.seconds, chains)
 
@@ -348,7 +348,7 @@ def _go_on(
     log.save(now)
     records = {name: values[:, : now.recorded] for name, values in log.records.items()}
     warn_if_not_finite(records, num_records(run.records))
-    warn_of_tilt(records, now.control.burn_in, run.settings.acceptance.tolerance)
+    warn_of_audits(records, now.control.burn_in, run.settings.acceptance.tolerance)
     if now.is_complete:
         run.controller.warn_at_end(records, now.control.burn_in)
     return replace(run, run_state=now, records=records, kept=log.history(now.recorded))

@@ -9,7 +9,7 @@ tau / m accepted moves, then takes tau s^2 v / (rho^2 a) pairs whatever m is, a 
 - Untrained models begin at s^2 V = 1, where a change of all of a model just matters.
 - Trained ones begin at the s at which the budget is for so many renewals, see `trajens.run.control`, but not above
   2 mu / V, where changes of the models as they are leave their loss as it is: for normal means <exp(-s Delta)> = 1
-  there, as it is for paths that have the law of s.
+  there, as it is for paths that have the distribution of s.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def slopes(sampler: Sampler, state: State, pairs: float = math.inf, control: Con
 BUDGET = 2.5e7
 """Pairs of losses that a run takes unless it is told otherwise: some minutes on two cores for the paper's network."""
 
-EVOLUTION, RANDOM = "evolution", "random"
+EVOLUTION, RANDOM, AUTO = "evolution", "random", "auto"
 
 SHARE_OF_EVOLUTION, LESS = 0.6, 0.6
 """Of the usual budget, for a start by evolution; larger ones spend more on it by this power, a smaller share."""
@@ -163,6 +163,13 @@ class Start:
     paths: np.ndarray | None
     pairs: float = 0.0
     records: Records = field(default_factory=dict)
+
+
+def usual_start(budget: Budget, start: Any = AUTO) -> Any:
+    """The `start` that was given; where that is AUTO, random models if s is searched for, which learn by and by."""
+    if not isinstance(start, str) or start != AUTO:
+        return start
+    return EVOLUTION if budget.searched_on is None else RANDOM
 
 
 def starting_paths(
@@ -282,7 +289,7 @@ def first_state(sampler: Sampler, budget: Budget, paths: np.ndarray | None, pair
     known = math.nan
     if held_out is not None:
         known = float(mean_losses(held_out, np.asarray(state.path), HELD_OUT_EXAMPLES).mean())
-    s = min(s, budget.largest_s(known))
+    s = budget.first_s(s, known)
     if program.is_tuned:
         state = sampler.with_share(state, found.share_at(s, program.chunk))
     goal, reference = float(sampler.target.s_values.max()), math.inf

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from trajens.records import Records
+from trajens.run.search import no_search
 from trajens.sampling.exchange import Replicas
 from trajens.sampling.kernel import State
 from trajens.sampling.lanes import Tally, no_tally, whole_steps
@@ -85,6 +86,8 @@ class RunState:
         Pairs of losses per chain after which s was first where it ends; infinite before.
     clock_pairs : float
         Pairs of losses per chain that a budget of seconds has come to by now; NaN without one.
+    search : (2, bins)
+        What is known of the s that is searched for, see `trajens.run.search`.
     seconds : float
         Time spent sampling.
     replicas : Replicas or None
@@ -107,6 +110,7 @@ class RunState:
     reference_loss: float = math.inf
     settled_pairs: float = math.inf
     clock_pairs: float = math.nan
+    search: np.ndarray = field(default_factory=no_search)
     seconds: float = 0.0
     replicas: Replicas | None = None
     start: Records = field(default_factory=dict)
@@ -155,12 +159,12 @@ def unpack(arrays: Arrays, like: RunState, marks: np.ndarray) -> RunState:
         like = replace(like, replicas=None)
     named = {one.name: getattr(like, one.name) for one in fields(like)}
     leaves, structure = jax.tree_util.tree_flatten_with_path(named)
-    known: Arrays = {**dict.fromkeys(_LATER, np.array(False)), **arrays}
+    known: Arrays = {**_LATER, **arrays}
     found = [_like(leaf, known[_name(path)]) for path, leaf in leaves]
     return replace(RunState(**jax.tree.unflatten(structure, found)), marks=marks)
 
 
-_LATER = ("is_start_common",)
+_LATER: Arrays = {"is_start_common": np.array(False), "search": no_search()}
 """What checkpoints of this format had not from the beginning."""
 
 

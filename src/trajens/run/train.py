@@ -1,7 +1,7 @@
-"""Training in one call: a start by an evolution strategy, s and sizes of moves that choose themselves, then sampling.
+"""Training in one call: a start by an evolution strategy, s and sizes of moves chosen from the data, then sampling.
 
-Nothing of this enters the law that is sampled after burn-in, with everything frozen: that of the paths at the s which
-the run has ended at.
+Nothing of this enters the distribution that is sampled after burn-in, with everything frozen: that of the paths at the
+s which the run has ended at.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from trajens.run.identity import RunIdentity
 from trajens.run.progress import Show, Stop, takes_progress
 from trajens.run.run import Run, directory_of, renamed_settings, run_or_resume
 from trajens.run.start import (
+    AUTO,
     BUDGET,
     EVOLUTION,
     RANDOM,
@@ -40,9 +41,11 @@ from trajens.run.start import (
     first_state,
     scale_of,
     starting_paths,
+    usual_start,
 )
 from trajens.run.state import RunState
 from trajens.sampling.footprint import require_room
+from trajens.sampling.measure import HELD_OUT_EXAMPLES, SHARE_OF_MEASURING
 from trajens.sampling.sampler import Sampler
 from trajens.sampling.settings import BY_LOSSES, Settings, SettingsDict, settings_of
 from trajens.sampling.starts import Evolution, Evolving, evolve
@@ -50,10 +53,19 @@ from trajens.storage.directory import RunDirectory
 from trajens.target import Target
 
 TAU = 16
-RECORDS = 100
+"""Models of a path."""
 
-AUTO = "auto"
-"""Scores by losses, where examples come again."""
+TAU_OF_FEW = 4
+"""The same where s is searched for: shorter paths come to rest sooner, and several chains have as many models."""
+
+RECORDS = 100
+"""How often a run by data is recorded, about."""
+
+RECORDS_OF_FEW = 400
+"""The same on few examples, where that is cheap: chains are compared by what is recorded."""
+
+FEWEST_HELD_OUT = 5
+"""Examples by which s is searched for, at least."""
 
 FEW = 1024
 """Examples up to which decisions are made on all of them: a minibatch would have to be nearly as large, and there is
@@ -90,10 +102,10 @@ def train(
     budget: float = BUDGET,
     s: Any = None,
     until_loss: float | None = None,
-    start: Any = EVOLUTION,
+    start: Any = AUTO,
     sigma: float | None = None,
     prior: float | str | None = "auto",
-    records: int = RECORDS,
+    records: int | None = None,
     progress: bool | Show = True,
     out: str | Path | RunDirectory | None = None,
     resume: bool = False,
@@ -101,7 +113,7 @@ def train(
     loss: float | None = None,
     **settings: Unpack[SettingsDict],
 ) -> Run:
-    """Train an ensemble on a budget of loss evaluations; all that is left out chooses itself.
+    """Train an ensemble on a budget of pairs of losses; settings that are left out are chosen for you.
 
     Parameters
     ----------
@@ -110,25 +122,28 @@ def train(
         Models in all, in place of `tau` and ``chains``: one path of them, or several where the budget is large, since
         paths from different starts make different mistakes (see `num_paths`).
     tau : int, optional
-        Models in the path; default 16.
+        Models in a path; default 16, and 4 where s is searched for.
     budget : float
         Pairs of losses (of two models on one example), of all chains together and the start included. Measuring
         the loss, audits and scores take about a tenth more.
     s : float or one float per chain, optional
         The tilt that is reached in burn-in; default as large as the budget can sample, but no larger than suits N
         examples where the loss is a likelihood: 3 N / (tau v), with v = 1 for a cross-entropy, and for a squared error
-        twice the loss of a fifth of the examples, which is held out (see `Problem.hold_out`).
+        twice the loss of a fifth of the examples, which is held out (see `Problem.hold_out`). On 1024 examples or
+        fewer, unless a `start` is given, s is searched for: that at which such a fifth is predicted best.
     until_loss : float, optional
         Raise s until the loss per model is not above this; burn-in ends there.
-    start : "evolution", "random", array or path
-        An evolution strategy (`trajens.sampling.starts`) for a part of the budget; random models; a model (dim,),
-        all of the path then; a path (tau, dim) or paths (chains, tau, dim); or the directory of a run.
+    start : "auto", "evolution", "random", array or path
+        Random models where s is searched for, and else evolution: a strategy (`trajens.sampling.starts`) that takes a
+        part of the budget. Or a model (dim,), all of the path then; a path (tau, dim) or paths (chains, tau, dim); or
+        the directory of a run.
     sigma : float, optional
         Step between models; default a sixth of the size of the parameters, see `scale_of`.
     prior
         As for `Target`.
-    records : int
-        How often is recorded, about.
+    records : int, optional
+        How often is recorded, about; default 100, and up to 400 on 1024 examples or fewer, as long as that takes no
+        more than a tenth of the budget.
     progress : bool or callable
         As for `sample`; True also prints what was chosen, the audited error of s, and what to do next.
     out, resume, stop
@@ -161,6 +176,7 @@ def train(
         sigma=sigma,
         prior=prior,
         records=records,
+        start=start,
         settings=settings,
     )
     run = train_as_set_up(setup, start, progress, directory_of(out, resume), stop)
@@ -179,13 +195,14 @@ class TrainingSetup(NamedTuple):
 
 def train_as_set_up(
     setup: TrainingSetup,
-    start: Any = EVOLUTION,
+    start: Any = AUTO,
     progress: bool | Show = False,
     out: str | Path | RunDirectory | None = None,
     stop: Stop | None = None,
 ) -> Run:
     """Train as `training_setup` has chosen, see `train`."""
     target, settings, budget = setup
+    start = usual_start(budget, start)
     began, directory = time.perf_counter(), RunDirectory.of(out)
     require_room(target, settings, budget.records, directory is not None)
 
@@ -213,7 +230,8 @@ def training_setup(
     loss: float | None = None,
     sigma: float | None = None,
     prior: float | str | None = "auto",
-    records: int = RECORDS,
+    records: int | None = None,
+    start: Any = AUTO,
     settings: Any = None,
 ) -> TrainingSetup:
     """Choose what was left out; `settings` are keywords of `Settings`."""
@@ -230,16 +248,23 @@ def training_setup(
         models = integer("models", models, 1, "try 16")
         given["chains"] = num_paths(models, budget, problem.population.size)
         tau = models // given["chains"]
-    tau = TAU if tau is None else tau
     require(given.get("burn_in") is None, "burn_in must be left out: it is a share of the budget; leave it out.")
     chains = integer("chains", given["chains"], 1, "use 1 or more independent chains")
     budget = number("budget", budget, "try 2.5e7 pairs of losses", at_least=LEAST_BUDGET * chains, at_most=1e15)
     require(
         s is None or loss is None, "s and until_loss must not both be given: each says where s ends; leave one out."
     )
-    is_noise_unknown = problem.likelihood == NOISE and s is None and loss is None
-    if is_noise_unknown and problem.held_out is None:
+    is_free = problem.likelihood is not None and s is None and loss is None
+    is_noise_unknown = is_free and problem.likelihood == NOISE
+    # A start that was given would be lost at the small values of s that are tried.
+    is_searched = is_free and isinstance(start, str) and start in (AUTO, RANDOM) and is_searchable(problem)
+    if problem.held_out is None and (is_noise_unknown or is_searched):
         problem = problem.hold_out(HELD_OUT)
+    searched_on = None
+    if problem.held_out is not None and is_searched:
+        searched_on = min(problem.held_out.size, HELD_OUT_EXAMPLES)
+    if tau is None:
+        tau = TAU if searched_on is None else TAU_OF_FEW
     problem = in_usual_precision(problem, prior, given.get("devices"))
     sigma = usual_sigma(scale_of(problem, prior)) if sigma is None else sigma
     target = Target(problem, tau, sigma, 1.0 if s is None else s, prior)
@@ -256,6 +281,7 @@ def training_setup(
         given["scores"] = BY_LOSSES if problem.population.limit is None else None
     if getattr(given["acceptance"], "takes_all_data", False):
         given["scores"] = None
+    records = usual_records(problem, chains * target.tau, budget) if records is None else records
     records = integer("records", records, 8, "try 100")
     how = settings_of({**given, "burn_in": MAX_EPOCHS}).checked(target)
     course = Budget(
@@ -266,6 +292,7 @@ def training_setup(
         loss=goal,
         likely_size=None if problem.likelihood is None else problem.size,
         is_noise_unknown=is_noise_unknown,
+        searched_on=searched_on,
     )
     return TrainingSetup(target, how, course)
 
@@ -289,9 +316,24 @@ def has_few(problem: Problem) -> bool:
     return problem.population.limit is None and problem.size <= FEW
 
 
+def is_searchable(problem: Problem) -> bool:
+    """Whether there are few enough examples for a search for s, and enough to be told something by a share of them."""
+    held_out = HELD_OUT * problem.size if problem.held_out is None else problem.held_out.size
+    return has_few(problem) and held_out >= FEWEST_HELD_OUT
+
+
 def usual_chains(problem: Problem) -> int:
     """Independent chains of a run that was not told how many; a budget is for all of them together."""
     return CHAINS_OF_FEW if has_few(problem) else 1
+
+
+def usual_records(problem: Problem, models: int, budget: float) -> int:
+    """How often a run by data is recorded: on few examples as often as keeps measuring at a share of the budget."""
+    if not has_few(problem):
+        return RECORDS
+    # Two models share a pair.
+    affordable = SHARE_OF_MEASURING * budget / (models / 2 * problem.size)
+    return int(min(max(affordable, RECORDS), RECORDS_OF_FEW))
 
 
 def is_by_layer(problem: Problem) -> bool:
@@ -345,7 +387,7 @@ def usual_chunk(size: int, models: int, devices: Sequence[jax.Device] | None = N
     return max(2, min(max(wanted, _MIN_CHUNK), _MAX_CHUNK, size // 8)) if size > _MAX_CHUNK else None
 
 
-def pairs_per_second(setup: TrainingSetup, start: Any = EVOLUTION) -> float:
+def pairs_per_second(setup: TrainingSetup, start: Any = AUTO) -> float:
     """Measure how many pairs of losses this machine does a second, from some seconds of a start and of sampling.
 
     Compiling is not counted. What measuring, audits and scores take is, as a sixth.
@@ -361,7 +403,7 @@ def pairs_per_second(setup: TrainingSetup, start: Any = EVOLUTION) -> float:
         state, tally = sampler.advance(state, epochs, first.control)
         pairs += float(np.sum(tally.evaluations))
     sampling = pairs / (time.perf_counter() - begin)
-    if start != EVOLUTION:
+    if usual_start(budget, start) != EVOLUTION:
         return sampling / _OVERHEAD
     how, generations = Evolution().within(
         evolution_pairs(budget.pairs, target.problem.population.size), target.problem.population.most

@@ -5,8 +5,8 @@ their paths, the pairs (1, 2), (3, 4), .. at one time and (2, 3), (4, 5), .. at 
 
     Delta = (s_i - s_j) (L(Theta_i) - L(Theta_j)),   L the path loss,
 
-decided by an acceptance test like any other change. Detailed balance with respect to the product of the laws of all
-levels leaves the law of every level as it is; what a chain is, is its s, and paths wander between them.
+decided by an acceptance test like any other change. Detailed balance with respect to the product of the distributions
+of all levels leaves the distribution of every level as it is; what a chain is, is its s, and paths wander between them.
 
 Several chains of each s are several ladders, independent of each other: the first chain of every s is the first ladder.
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from trajens.acceptance.moments import Moments, merge, moments_of, no_moments
 from trajens.columns import PROJECTIONS
-from trajens.losses import Loss, counted_losses_of_pairs, losses_of_pairs
+from trajens.losses import Loss, compiled_losses_of_pairs, counted_losses_of_pairs, losses_of_pairs
 from trajens.population import Population
 from trajens.precision import single
 from trajens.problem import Problem
@@ -42,7 +42,8 @@ CHUNK = 256
 """Examples that a path is measured on together."""
 _FEW, _MANY = 1024, 8192
 _LEAST, _MOST = 64, 4096
-_SHARE = 0.1
+SHARE_OF_MEASURING = 0.1
+"""Of what sampling takes, that measuring may."""
 _OFFSET = 64.0
 """Spreads between examples from which on losses are taken about a reference, so that 32 bits carry their mean."""
 
@@ -99,7 +100,7 @@ def examples_per_measurement(size: int | float, tau: int, evaluations: float = m
     at least 64 and at most 4096 (or all of up to 8192). Two models share a pair, so a path costs tau / 2 for each.
     """
     most = int(size) if size <= _MANY else _MOST
-    affordable = _SHARE * evaluations / (tau / 2)
+    affordable = SHARE_OF_MEASURING * evaluations / (tau / 2)
     if size <= _FEW or affordable >= most:
         return most
     return min(most, 2 ** int(math.log2(max(affordable, _LEAST))))
@@ -204,6 +205,16 @@ def losses_of_models(loss: Loss, data: Any, models: jax.Array, members: jax.Arra
 
 compiled_losses_of_models = single(jax.jit(losses_of_models, static_argnums=0))
 """`losses_of_models` for use outside of a compiled program."""
+
+
+def losses_of_each(problem: Problem, paths: np.ndarray, examples: int) -> np.ndarray:
+    """Losses (models, m) of all models of `paths` on m fixed examples, at most so many."""
+    models = paths.reshape(-1, paths.shape[-1])
+    pairs = np.concatenate([models, models[: len(models) % 2]]).reshape(-1, 2, models.shape[-1])
+    members = problem.population.some(min(examples, problem.population.most))
+    every = np.repeat(members[None], len(pairs), axis=0)
+    losses = compiled_losses_of_pairs(problem.loss, problem.data, pairs, every, np.ones(len(pairs), bool))
+    return np.asarray(losses).reshape(-1, len(members))[: len(models)]
 
 
 def mean_losses(problem: Problem, paths: np.ndarray, examples: int) -> np.ndarray:

@@ -51,15 +51,15 @@ from trajens.target import Target
 _EVERYWHERE = PartitionSpec()
 
 
-_ROUNDING = 1.0
-"""Rounding of a loss times s from which on a run is warned of it."""
+_ROUNDING, _COARSE = 1.0, 0.1
+"""Rounding of a loss times s, and of parameters in units of sigma, from which on a run is warned of it."""
 
 
 class Sampler:
     """The pure core, for loops of one's own: `init` a state, `advance` it, `measure` its loss.
 
-    ``advance`` leaves the path law of the target invariant once acceptance tests have stopped learning, which is at
-    ``settings.burn_in``. The same state and epochs give the same result, however they are divided into calls.
+    ``advance`` leaves the path distribution of the target invariant once acceptance tests have stopped learning, which
+    is at ``settings.burn_in``. The same state and epochs give the same result, however they are divided into calls.
 
     Parameters
     ----------
@@ -215,23 +215,28 @@ class Sampler:
         self._compiling.finish("measure")
         measured = _measure(self.program, self._mesh, self.inputs(control), state, *self._measuring(epoch, examples))
         here = Measurement(*jax.tree.map(np.asarray, tuple(measured)))
-        self._warn_of_rounding(here.reference, self.s_at(epoch, control))
+        self._warn_of_rounding(here, self.s_at(epoch, control))
         here = here.whole
         # JAX sorts dictionaries; records keep the order they were asked for in.
         return here._replace(observed={name: here.observed[name] for name in self.settings.observe})
 
-    def _warn_of_rounding(self, reference: Any, s: np.ndarray) -> None:
-        """Say once where losses are so far from 0 that 32 bits do not carry what decisions depend on."""
+    def _warn_of_rounding(self, here: Measurement, s: np.ndarray) -> None:
+        """Say once where losses or parameters are so far from 0 that 32 bits do not carry what is sampled."""
+        reference, sigma = here.reference, self.target.sigma
         rounding = float(np.max(s * np.spacing(np.abs(reference, dtype=np.float32)) * (reference != 0)))
-        if rounding > _ROUNDING and not self._is_warned:
-            self._is_warned = True
+        steps = float(np.max(np.spacing(here.weight_rms))) if np.isfinite(here.weight_rms).all() else 0.0
+        words = ""
+        if rounding > _ROUNDING:
             near = float(np.abs(reference).max())
-            warnings.warn(
-                f"losses are near {near:.3g}, where 32 bits round them, by {rounding:.2g} / s: decisions and "
-                "recorded losses are not those of the loss as it is meant; take a constant off it.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+            words = f"losses are near {near:.3g}, where 32 bits round them, by {rounding:.2g} / s: decisions and "
+            words += "recorded losses are not those of the loss as it is meant; take a constant off it."
+        elif steps > _COARSE * sigma:
+            near = float(np.max(here.weight_rms))
+            words = f"parameters are near {near:.3g}, where numbers of 32 bits are {steps:.2g} apart, which is much of "
+            words += f"sigma = {sigma:.3g}: steps are not normal; measure them from where they are, or scale them."
+        if words and not self._is_warned:
+            self._is_warned = True
+            warnings.warn(words, RuntimeWarning, stacklevel=3)
 
     def _measuring(self, epoch: int, examples: int) -> tuple[MeasureAt, int, bool, Any]:
         population, observe = self.program.examples, tuple(self.settings.observe.items())

@@ -9,8 +9,10 @@ Every generation draws K noises z_k and evaluates the models theta +- spread z_k
 
     g = sum_k w_k z_k / K,   w_k = (L(theta + spread z_k) - L(theta - spread z_k)) / 2,  divided by their RMS,
 
-and takes a step of Adam along -g; spread and step fall geometrically. theta is at the end of a smooth way to a low
-loss: a path all of whose models are theta is where sampling starts. It has no part in the law that is sampled.
+and takes a step of Adam along -g; spread and step fall geometrically. A loss that counts wrong answers tells little
+where few of them change: there L is its guide (`trajens.losses.Guided`), the cross-entropy of the same outputs. theta
+is at the end of a smooth way to a low loss: a path all of whose models are theta is where sampling starts. It has no
+part in the distribution that is sampled.
 
 *Its curve.* How the loss falls in a start by evolution: what its generations were told anyway, averaged over pieces of
 them.
@@ -31,7 +33,7 @@ import numpy as np
 
 from trajens.errors import require
 from trajens.host import External, require_alone
-from trajens.losses import CountingLoss, Loss, compiled_losses_of_pairs, losses_of_pairs
+from trajens.losses import CountingLoss, Loss, compiled_losses_of_pairs, guide_of, losses_of_pairs
 from trajens.population import Population
 from trajens.precision import as_single, single
 from trajens.problem import Problem
@@ -294,15 +296,16 @@ def _generations(
         positions = jnp.broadcast_to(jnp.arange(examples), (chains, examples))
         batch = population.draw(Key(word[:, 0], word[:, 1]), positions)
         both = jnp.stack([model[:, None] + spread * noise, model[:, None] - spread * noise], axis=2)
-        losses = losses_of_pairs(
-            loss,
-            data,
-            both.reshape(-1, 2, dim),
-            jnp.repeat(batch, pairs, axis=0),
-            jnp.ones(chains * pairs, bool),
-        ).reshape(chains, pairs, 2, examples)
-        mean = losses.mean(3)
-        weight = (mean[..., 0] - mean[..., 1]) / 2
+
+        def mean_of(loss: Loss) -> jax.Array:
+            members, active = jnp.repeat(batch, pairs, axis=0), jnp.ones(chains * pairs, bool)
+            losses = losses_of_pairs(loss, data, both.reshape(-1, 2, dim), members, active)
+            return losses.reshape(chains, pairs, 2, examples).mean(3)
+
+        guide, mean = guide_of(loss), mean_of(loss)
+        # Of the same outputs, which are computed once.
+        guiding = mean if guide == loss else mean_of(guide)
+        weight = (guiding[..., 0] - guiding[..., 1]) / 2
         # What is not finite says nothing.
         weight = jnp.where(jnp.isfinite(weight), weight, 0.0)
         weight = weight / jnp.maximum(jnp.sqrt((weight**2).mean(1, keepdims=True)), _LEAST)

@@ -4,9 +4,9 @@
 
 x_{-r} is the result without ladder r of R: draws of a chain are correlated, and so may be chains of one ladder, but
 ladders are independent. Where some s have more chains than others there are no ladders; all chains are then taken to be
-independent, and each is left out by itself. With t_R, of Student's law, an error from R of them covers 68 %, as one
-from many does. x_{-g} is the result from losses without group g of the n examples they were measured on; it also tells
-the bias that noisy losses bring into what is not linear in them, which is taken off.
+independent, and each is left out by itself. With t_R, of Student's t distribution, an error from R of them covers 68 %,
+as one from many does. x_{-g} is the result from losses without group g of the n examples they were measured on; it also
+tells the bias that noisy losses bring into what is not linear in them, which is taken off.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def curve(observed: Observed) -> Curve:
 
 
 def variance_of(loss: np.ndarray) -> float:
-    """The variance of the law that chains (chains, draws) were drawn from, without bias where there are several."""
+    """Variance of the distribution that chains (chains, draws) were drawn from, unbiased where there are several."""
     offset = loss - loss.mean()
     within = float((offset**2).mean())
     if len(loss) == 1:
@@ -140,7 +140,7 @@ def correlation_times(observed: Observed) -> CorrelationTimes:
 
 
 def _integrated(loss: np.ndarray) -> float:
-    """T of chains (chains, draws) of one law."""
+    """T of chains (chains, draws) of one distribution."""
     draws = loss.shape[1]
     offset = loss - loss.mean()
     spectrum = fft.rfft(offset, 2 * draws, axis=1)

@@ -58,8 +58,8 @@ def kept_paths(run: Run | StoredRun, burn_in: int | None = None) -> Kept:
 class Observed:
     """Losses of paths drawn at several s.
 
-    Chains of equal s are independent samples of one law. Where every s has as many chains, the r-th chain of every s is
-    ladder r, and ladders are what is independent: chains of one ladder may have exchanged their paths.
+    Chains of equal s are independent samples of one distribution. Where every s has as many chains, the r-th chain of
+    every s is ladder r, and ladders are what is independent: chains of one ladder may have exchanged their paths.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def overlap(paths: Any, s: Any = None, burn_in: int | None = None) -> Overlap:
     Parameters
     ----------
     paths : Run, StoredRun, array (chains, draws, tau, dim) or ExactPaths
-        A run must have kept its paths; `trajens.exact.perceptron` gives those of its law, without an error.
+        A run must have kept its paths; `trajens.exact.perceptron` gives those of its distribution, without an error.
     s : array (chains,), optional
         The tilt of every chain of an array; default, all are of one.
     burn_in : int, optional
@@ -136,7 +136,7 @@ def _measures(along: np.ndarray, between: np.ndarray) -> np.ndarray:
 
 
 def _exact(exact: ExactPaths) -> Overlap:
-    """Of a Gaussian law: between chains the product of means, along a path the covariance besides."""
+    """Of a Gaussian distribution: between chains the product of means, along a path the covariance besides."""
     dim = exact.mean.shape[1]
     between = exact.mean @ exact.mean.T / dim
     along = between + np.einsum("tdud->tu", exact.covariance) / dim

@@ -363,6 +363,6 @@ def test_a_figure_that_is_interrupted_can_be_gone_on_with(capsys, monkeypatch, t
 
 
 def test_the_exit_codes_in_the_documentation_are_those_of_the_table():
-    [sentence] = re.findall(r"Exit codes: (.*?)\n\n", PAGE.read_text(), re.DOTALL)
-    listed = {int(code) for code in re.findall(r"(?:^|[;.]\s)(\d+) ", sentence)}
+    [table] = re.findall(r"## Exit codes\n\n(.*?)\n\n", PAGE.read_text(), re.DOTALL)
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
     assert listed == {row.code for row in (*INSIDE, *PROCESSES)}

@@ -104,7 +104,7 @@ def test_a_start_by_evolution_killed_again_and_again_ends_where_it_would_have_en
     rows = [f"{a:.3f},{b:.3f},{int(a > 0)}" for a, b in rng.standard_normal((60, 2))]
     table.write_text("\n".join(["a,b,y", *rows]) + "\n")
     train = ["train", table, "--hidden", "8", "--budget", "1e6", "--chains", "2", "--records", "8"]
-    train += ["--checkpoint-seconds", "0", "--out"]
+    train += ["--start", "evolution", "--checkpoint-seconds", "0", "--out"]
     assert finish(start(environment, *train, whole))[0] == 0
     for kill in range(3):
         process = start(environment, *((*train, killed) if kill == 0 else ("resume", killed)))

@@ -129,7 +129,9 @@ def test_a_page_fits_its_window_and_shows_numbers_where_the_mouse_is(tmp_path, c
         assert re.match(r"pairs of losses evaluated [\d,]+\nchain 0: [\d.]+", found["tips"]["panel-learning"])
     if which == "sweep":
         assert re.match(r"tau \d+\ns = 5: [\d.]+ ± [\d.]+\ns = 20: ", found["tips"]["panel-loss"])
-        assert re.match(r"tau = 2, s = 20: 25 ± 5 \(2 seeds\)", found["tips"]["panel-loss-map"].replace("\u00a0", " "))
+        assert re.match(
+            r"tau = 2, s = 20: 25 ± 9.2 \(2 seeds\)", found["tips"]["panel-loss-map"].replace("\u00a0", " ")
+        )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

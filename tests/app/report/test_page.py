@@ -24,11 +24,12 @@ from trajens.app.report.quality import _by_distance, features, matrix
 from trajens.app.report.scales import POINTS, Scale, limits, thin
 from trajens.ensemble.uncertainty import reliability
 from trajens.errors import InputError
-from trajens.records import is_within
+from trajens.records import error_of_s
 from trajens.run.advice import ATTENTION, OK, UNKNOWN, RunFacts, advice, findings
-from trajens.run.control import Budget, FixedEpochs, UntilConverged
+from trajens.run.control import Budget, FixedEpochs
 from trajens.run.identity import identify
 from trajens.run.stored import StoredRun
+from trajens.run.until import UntilConverged
 
 LIMIT = 3_000_000
 RNG = np.random.default_rng(0)
@@ -404,7 +405,7 @@ def test_the_tolerance_is_kept_broken_or_undecided(line, error, mark):
     case = replace(case, records=records)
     [found] = [one for one in findings(case) if one.name == "Tolerance of s"]
     assert found.mark == mark, found.sentence
-    assert is_within(records, case.burn_in, 0.01) is {OK: True, ATTENTION: False, UNKNOWN: None}[mark]
+    assert error_of_s(records, case.burn_in).is_within(0.01) is {OK: True, ATTENTION: False, UNKNOWN: None}[mark]
 
 
 def test_a_run_at_rest_is_judged_as_the_run_itself(line, tmp_path):

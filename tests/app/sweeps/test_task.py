@@ -59,7 +59,7 @@ def test_a_lease_of_a_process_that_is_gone_is_free_at_once(tmp_path):
     assert holder(tmp_path / "lease") is None
     begin = time.monotonic()
     assert Lease(tmp_path / "lease").take()
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < leases.BEAT
 
 
 def test_a_lease_of_another_machine_is_free_when_nobody_touches_it(tmp_path):
@@ -139,9 +139,7 @@ def test_a_task_makes_a_run_complete_and_then_does_nothing(tmp_path):
     directory = directory_of(tmp_path / "a")
     assert task(directory)() == Outcome(TaskState.COMPLETE)
     assert StoredRun(directory.run("run")).is_complete
-    begin = time.monotonic()
     assert task(directory)() == Outcome(TaskState.COMPLETE)
-    assert time.monotonic() - begin < 0.5
     assert len(StoredRun(directory.run("run")).sessions) == 1
     assert not directory.task("run", "lease").exists()
 

@@ -29,8 +29,8 @@ First steps, each of a few minutes at most:
 
 Then:
   trajens train my_data.csv --out runs/b         data of your own: .csv, .npz or IDX; --label names the column
-  trajens train CartPole-v1 --out runs/c         policies, in place of networks that are told the answer
-  trajens train perceptron --s 5,20,80           a law that is known exactly, and how far the sampler is from it
+  trajens train CartPole-v1 --out runs/c         policies of reinforcement learning instead of supervised networks
+  trajens train perceptron --s 5,20,80           an exactly known distribution, and how far the sampler is from it
 
   trajens --help                                 all commands
   trajens info                                   what is installed, what it runs on, where things are kept

@@ -16,7 +16,7 @@ from trajens.app.experiment import Experiment
 from trajens.app.kinds import whole
 from trajens.columns import BY_NAME
 from trajens.errors import integer, require
-from trajens.run.advice import audited_error
+from trajens.run.advice import audited_error, audited_shift
 from trajens.run.audits import PROPOSALS
 from trajens.run.audits import audit as audit_of
 from trajens.run.stored import StoredRun
@@ -52,10 +52,7 @@ def audit(
     numbers = found.summary()
     table.add_row(BY_NAME["tilt_error"].title, audited_error(numbers))
     table.add_row("s that is sampled, to first order", f"{found.s_effective:.6g}")
-    table.add_row(
-        "shift of the mean model, in posterior standard deviations",
-        f"{found.mean_shift:+.3f} +- {found.mean_shift_stderr:.3f}",
-    )
+    table.add_row(BY_NAME["mean_shift"].title, audited_shift(numbers))
     for name in ("acceptance", "batch_size"):
         table.add_row(BY_NAME[name].title, format(numbers[name], BY_NAME[name].spec))
     Console().print(table)

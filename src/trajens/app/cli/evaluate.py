@@ -153,8 +153,8 @@ def evaluate(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Labelled data. Given twice, the second are from outside of the distribution, and need no labels: "
-            "how well are they told from the first?",
+            help="Labelled data. Given twice, the second set is from outside of the distribution and needs no labels: "
+            "how well are the two distinguished?",
             show_default="MNIST's test set, or the run's data",
         ),
     ] = None,

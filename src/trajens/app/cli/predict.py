@@ -45,10 +45,10 @@ def predict(
 ) -> None:
     """Answers of an ensemble, one line per input, as CSV.
 
-    The columns of a table are written again, and beside them, for classes: ``predicted_class``, the one of the largest
-    mean probability, and ``class_probability``, that mean; ``vote``, the class that most models choose, and
-    ``vote_agreement``, the share of them that do; ``probability_NAME`` of every class. For numbers: ``predicted_mean``
-    of the models and ``std_of_models``, how far they differ, in the units of the training data. A name that the file
+    The columns of a table are written again, with new ones beside them. For classes: predicted_class, the class of the
+    largest mean probability, and class_probability, that mean; vote, the class that most models choose, and
+    vote_agreement, the share of models that choose it; probability_NAME of every class. For numbers: predicted_mean of
+    the models, and std_of_models, their spread, in the units of the training data. A name that the file
     has already gets _2 behind it; a class that a spreadsheet would take for a formula is written with ' before it.
     """
     with storage_errors(out):
@@ -137,8 +137,8 @@ def export(
 ) -> None:
     """Write the ensemble of a run, or of several, into one file, which knows its model and how its data are read.
 
-    ``trajens evaluate``, ``trajens predict`` and ``tj.Ensemble.load`` take it in place of the directory. With --arviz:
-    a file of netCDF, which ``arviz.from_netcdf`` reads.
+    trajens evaluate, trajens predict and tj.Ensemble.load take it in place of the directory. With --arviz it is a file
+    of netCDF, which arviz.from_netcdf reads.
     """
     if arviz is not None:
         _export_records(sources, arviz, chain, overwrite)

@@ -148,7 +148,7 @@ def _seconds(seconds: float) -> str:
     return f"{minutes}:{rest:02} min" if minutes < 100 else f"{minutes // 60:,}:{minutes % 60:02} h"
 
 
-ENGINE_HELP = f"Who does it: {', '.join(ENGINES)}."
+ENGINE_HELP = f"Where runs are made: {', '.join(ENGINES)}."
 WORKERS = Annotated[
     int | None, typer.Option(metavar="N", help="Runs at the same time, with local; default one a core or GPU.")
 ]
@@ -156,14 +156,16 @@ PER_GPU = Annotated[
     int | None, typer.Option(metavar="N", help="Runs that share a GPU, with local; default 1.", show_default=False)
 ]
 SCHEDULER = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster, with dask.", show_default=False)
+    str | None, typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler, with dask.", show_default=False)
 ]
 MINUTES = Annotated[
     int | None, typer.Option(metavar="N", help="Time limit of a job, with slurm; default 60.", show_default=False)
 ]
 SLURM = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="partition=main, gres=gpu:1, .. with slurm.", show_default=False),
+    typer.Option(
+        metavar="NAME=VALUE", help="Option of sbatch, with slurm: partition=main, gres=gpu:1, ..", show_default=False
+    ),
 ]
 
 

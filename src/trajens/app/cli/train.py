@@ -33,12 +33,12 @@ from trajens.app.experiment import Experiment
 from trajens.app.kinds import group_chains, names, switch, tilts, whole
 from trajens.app.resolve import resolve
 from trajens.app.sources import EpisodesData
-from trajens.columns import COLUMNS, Average, Column, When
+from trajens.columns import SUMMARISED, Average, Column, When
 from trajens.errors import INTERRUPTED, STOPPED, Stopped, integer
 from trajens.files import in_shell
 from trajens.loading import BEGAN
 from trajens.rl.problem import episodes_of
-from trajens.run.advice import RunFacts, advice, among_examples, audited_error
+from trajens.run.advice import RunFacts, advice, among_examples, audited_error, audited_shift
 from trajens.run.resume import epochs_in_all
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
@@ -107,7 +107,7 @@ def _with_exact(numbers: dict[str, Any], experiment: Experiment) -> dict[str, An
     if config.problem != "perceptron":
         return numbers
     loss = float("nan")
-    # Without a prior there is no law at s = 0.
+    # Without a prior there is no distribution at s = 0.
     has_law = target.prior is not None or numbers["s"] > 0
     if target.tau <= _LARGEST_EXACT_TAU and has_law:
         x, y = experiment.data
@@ -130,6 +130,8 @@ def _shown(column: Column, group: dict[str, Any]) -> str:
     """The average of a column in a summary."""
     if column.average is Average.AUDITS:
         return audited_error(group)
+    if column.average is Average.SHIFTS:
+        return audited_shift(group)
     value = group[column.name]
     return "-" if column.average is Average.KNOWN and np.isnan(value) else format(value, column.spec)
 
@@ -168,7 +170,7 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
         add(column.title, lambda group: f"{_shown(column, group)}{among(group) if column.name == 'batch_size' else ''}")
 
     add("s", lambda g: f"{g['s']:g}")
-    loss, *columns = (column for column in COLUMNS if _is_shown(column, groups, experiment))
+    loss, *columns = (column for column in SUMMARISED if _is_shown(column, groups, experiment))
     add_column(loss)
     if groups[0]["chains"] > 1:
         add(f"standard error, {groups[0]['chains']} chains", lambda g: f"{g['loss_stderr']:.2g}")
@@ -182,7 +184,7 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     elif experiment.config.model is not None:
         add("labels", lambda g: experiment.labels)
     if experiment.is_by_data:
-        add("start", lambda g: str(experiment.config.start))
+        add("start", lambda g: str(experiment.start))
         if "start" in groups[0]:
             add("pairs of the start, share, last loss", lambda g: _started(**g["start"]))
         add("examples drawn by", lambda g: experiment.scores or EVEN)

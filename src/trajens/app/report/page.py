@@ -19,7 +19,7 @@ from trajens.datasets import Labelled
 from trajens.errors import require
 from trajens.files import path_of, write_with_folder
 from trajens.records import chains_by_s
-from trajens.run.advice import audited_error
+from trajens.run.advice import audited_error, audited_shift
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun, summary_of
 
@@ -223,6 +223,8 @@ def _glance(view: RunView) -> list[Markup]:
         if not view.facts.is_exact:
             text = audited_error(found).replace("% +- ", " ±\u00a0").replace("%", "\u00a0%")
             tiles.append(tile(BY_NAME["tilt_error"].title, text, "the run samples s (1 + error)"))
+            text = audited_shift(found).replace(" +- ", " ±\u00a0").replace(" sd", "\u00a0sd")
+            tiles.append(tile(BY_NAME["mean_shift"].title, text, "of the mean model, in posterior standard deviations"))
     if not tiles:
         return [tag("p", "There is nothing to say before a record after burn-in.", class_="why")]
     where = Markup("") if view.evaluation is None else _tried(view)

@@ -89,7 +89,7 @@ def sweep(
     out : path
         Directory of the sweep.
     engine : "local", "dask", "slurm", a Dask `Client` or an Engine
-        Who does it. "local" is this machine, with a process for each run at work, which end with this one.
+        Where runs are made. "local" is this machine, with a process for each run at work, which end with this one.
     workers, per_gpu : int
         Of "local": runs at the same time, and runs that share a GPU.
     scheduler : str

@@ -19,7 +19,7 @@ import numpy as np
 
 from trajens.app.kinds import group_chains
 from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, outcome_of
-from trajens.columns import COLUMNS, When
+from trajens.columns import SUMMARISED, When
 from trajens.errors import InputError
 from trajens.records import Records, mean_and_error
 from trajens.run.stored import StoredRun
@@ -29,7 +29,7 @@ from trajens.storage.tables import RecordFile
 
 _OF_SWEEPS = (When.ALWAYS, When.AUDITS, When.HELD_OUT)
 NUMBERS = (
-    *(name for column in COLUMNS if column.spec and column.when in _OF_SWEEPS for name in column.keys),
+    *(name for column in SUMMARISED if column.spec and column.when in _OF_SWEEPS for name in column.keys),
     *("epochs", "burn_in", "seconds"),
 )
 """What of a summary becomes a column: averages, and their errors; empty for runs without them."""

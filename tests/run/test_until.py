@@ -13,7 +13,8 @@ from trajens.columns import PROJECTIONS
 from trajens.convergence import by_s
 from trajens.convergence.criteria import in_words
 from trajens.run.advice import ATTENTION, OK, RunFacts, findings
-from trajens.run.control import FURTHER, FixedEpochs, RecordInfo, UntilConverged, left_out
+from trajens.run.control import FixedEpochs, RecordInfo
+from trajens.run.until import FURTHER, UntilConverged, left_out
 from trajens.sampling.program import Control
 
 DATA = tj.datasets.perceptron(size=32, noise=0.3)

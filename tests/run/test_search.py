@@ -1,0 +1,163 @@
+"""The s at which held-out examples are predicted best is found, kept, and the same in a run that is resumed."""
+
+import math
+
+import numpy as np
+import pytest
+
+import trajens as tj
+from tests.run.test_control import PAIRS, RECORDS, TAU, passed
+from trajens.records import MAX_EPOCHS
+from trajens.run.advice import RunFacts, report
+from trajens.run.control import SEARCHED, Budget, likelihood_s
+from trajens.run.search import (
+    BINS,
+    HIGHEST,
+    LOWEST,
+    SEARCHING,
+    USUAL,
+    WIDTH,
+    add_record,
+    best_likelihoods,
+    likelihoods_at,
+    no_search,
+    predictive_loss,
+)
+from trajens.run.state import pack
+from trajens.run.train import train_as_set_up, training_setup
+from trajens.sampling.program import Control
+
+SIZE = 400
+CONTROLLER = Budget(PAIRS, RECORDS, TAU, likely_size=SIZE, searched_on=100)
+
+
+def searched(loss, records=100, noise=0.0):
+    rng, found = np.random.default_rng(0), no_search()
+    for part in np.arange(records) / records:
+        c = likelihoods_at(part)
+        found = add_record(found, c, loss(c) + noise * rng.standard_normal())
+    return found
+
+
+@pytest.mark.parametrize("best", [0.8, 1.5, 3.0])
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_the_best_number_of_likelihoods_is_found_in_noise(best, noise):
+    found = best_likelihoods(searched(lambda c: 0.5 + 0.1 * math.log(c / best) ** 2, noise=noise), 10_000)
+    assert found == pytest.approx(best, rel=0.03 if noise == 0 else 0.15)
+
+
+def test_few_examples_say_little_and_the_end_of_the_range_is_an_end():
+    curve = searched(lambda c: -0.1 * math.log(c))
+    few, many = (best_likelihoods(curve, examples) for examples in (10, 10_000))
+    # The most likely one of a linear loss: ln c = ln USUAL + examples slope WIDTH^2.
+    assert few == pytest.approx(USUAL * math.exp(10 * 0.1 * WIDTH**2), rel=0.02)
+    assert HIGHEST * 0.9 < many <= HIGHEST
+    assert best_likelihoods(searched(lambda c: 0.1 * math.log(c)), 10_000) == pytest.approx(LOWEST, rel=0.12)
+
+
+def test_what_is_not_known_leaves_what_is_usual():
+    assert best_likelihoods(no_search(), 100) == USUAL
+    assert best_likelihoods(searched(lambda c: math.nan), 100) == USUAL
+    assert best_likelihoods(searched(lambda c: 1.0, records=3), 100) == USUAL
+    assert no_search().shape == (2, BINS)
+
+
+def test_models_are_asked_together():
+    losses = np.random.default_rng(0).exponential(size=(30, 50))
+    assert predictive_loss(losses, False) == pytest.approx(-np.log(np.exp(-losses).mean(0)).mean())
+    # One model alone has its own loss, however large.
+    assert predictive_loss(losses[:1] + 1e4, False) == pytest.approx(losses[0].mean() + 1e4)
+
+
+def test_of_numbers_the_best_variance_of_labels_counts():
+    rng = np.random.default_rng(1)
+    for noise in (0.1, 3.0):
+        y, outputs = noise * rng.standard_normal(4000), 0.1 * noise * rng.standard_normal((20, 1))
+        found = predictive_loss((y - outputs) ** 2 / 2, True)
+        assert found == pytest.approx(0.5 * math.log(2 * math.pi * noise**2) + 0.5, abs=0.05)
+    assert math.isnan(predictive_loss(np.zeros((4, 5)), True))
+
+
+def follow(best):
+    """S at every record of a made-up run whose models predict best at `best` likelihoods, and the last control."""
+    control, search, settled, s = Control(MAX_EPOCHS, CONTROLLER.first_s(1e9, math.nan)), no_search(), math.inf, []
+    for number in range(1, RECORDS + 1):
+        used = PAIRS * number / RECORDS
+        c = control.tilt * TAU / SIZE
+        now = passed(used, PAIRS / RECORDS, epoch=number, predictive_loss=math.log(c / best) ** 2, search=search)
+        update = CONTROLLER.update(now._replace(settled_pairs=settled), control)
+        control, search = update.control, search if update.search is None else update.search
+        settled = min(settled, used) if update.is_settled else settled
+        s.append(control.tilt)
+    return np.array(s), control
+
+
+@pytest.mark.parametrize("best", [1.0, 3.5])
+def test_s_rises_through_all_that_is_tried_and_stays_at_the_best(best):
+    s, control = follow(best)
+    last = round(SEARCHING * RECORDS)
+    lowest, highest = (likelihood_s(SIZE, TAU, likelihoods=c) for c in (LOWEST, HIGHEST))
+    assert CONTROLLER.first_s(1e9, math.nan) == pytest.approx(lowest)
+    assert (np.diff(s[: last - 1]) > 0).all()
+    assert s[last - 2] > 0.8 * highest
+    assert s[-1] == pytest.approx(likelihood_s(SIZE, TAU, likelihoods=best), rel=0.1)
+    assert (s[last - 1 :] == s[-1]).all()
+    assert control.burn_in == pytest.approx(SEARCHED * last, abs=1.01)
+
+
+def test_what_was_found_stays_where_a_clock_turns_out_to_be_for_more():
+    found = searched(lambda c: math.log(c / 1.5) ** 2)
+    s = likelihood_s(SIZE, TAU, likelihoods=best_likelihoods(found, 100))
+    for used in (0.1, 0.19):
+        now = passed(used * PAIRS, 1e4, predictive_loss=9.0, search=found, settled_pairs=0.09 * PAIRS)
+        update = CONTROLLER.update(now, Control(MAX_EPOCHS, 1.0))
+        assert update.is_settled
+        assert update.control.tilt == pytest.approx(s)
+        np.testing.assert_array_equal(update.search, found)
+
+
+def test_only_a_likelihood_of_few_examples_with_some_held_out_is_searched():
+    def chosen(size=300, kind="cross-entropy", share=0.2, **asked):
+        problem = tj.models.linear(2, 2).problem(np.zeros((size, 2), np.float32), np.arange(size) % 2, kind)
+        return training_setup(problem.hold_out(share) if share else problem, **asked).budget.searched_on
+
+    assert chosen() == 60
+    # A fifth is held out where nothing is said of it, if that is enough.
+    assert chosen(share=0.0) == 60
+    assert chosen(share=0.0, size=20) is None
+    assert chosen(size=3000) is None
+    assert training_setup(tj.models.linear(2, 2).problem(np.zeros((2000, 2)), np.arange(2000) % 2)).target.tau == TAU
+    assert chosen(kind="0-1") is None
+    assert chosen(s=10.0) is None
+    assert chosen(loss=0.1) is None
+    assert chosen(start="random") == 60
+    assert chosen(start="evolution") is None
+    assert chosen(start=np.zeros(6)) is None
+
+
+@pytest.fixture(scope="module")
+def setup():
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((150, 3)).astype(np.float32)
+    y = (x[:, 0] + rng.logistic(size=150) > 0).astype(np.int32)
+    problem = tj.models.linear(3, 2).problem(x, y).hold_out(0.2)
+    return training_setup(problem, tau=4, budget=4e5, records=40, settings={"chains": 2, "seed": 1})
+
+
+def test_a_run_says_what_it_chose_and_is_the_same_when_it_is_resumed(setup, tmp_path):
+    whole = train_as_set_up(setup, out=tmp_path / "whole")
+    assert whole.run_state.search[1].sum() > RECORDS // 20
+    c = float(whole.s[0]) * 4 / whole.target.problem.size
+    assert c == pytest.approx(best_likelihoods(whole.run_state.search, 30))
+    for run in (whole, tj.StoredRun(tmp_path / "whole")):
+        facts = RunFacts.of(run)
+        assert facts.is_searched
+        assert facts.likelihoods == pytest.approx(c)
+    assert f"{c:.2g} likelihoods" in report(whole)
+    assert "held out" in report(whole)
+    stopped = train_as_set_up(setup, out=tmp_path / "run", stop=lambda progress: progress.epoch > whole.burn_in // 3)
+    assert not stopped.is_complete
+    assert stopped.run_state.search[1].sum() > 0
+    resumed = tj.resume(tmp_path / "run", setup.target.problem, progress=False)
+    np.testing.assert_array_equal(resumed.paths, whole.paths)
+    np.testing.assert_array_equal(pack(resumed.run_state)["search"], pack(whole.run_state)["search"])
