@@ -60,12 +60,14 @@ class Results:
 
     def add(self, kind: str, row: Row) -> None:
         """Append to "rows" or "tuning"."""
-        self._held[kind].append({**row, "device": jax.devices()[0].device_kind})
+        self._held.setdefault(kind, []).append({**row, "device": jax.devices()[0].device_kind})
         write_atomically(self._file, (json.dumps(self._held, indent=1) + "\n").encode())
 
     def find(self, kind: str, **named: Any) -> Row | None:
         """The first that has these values."""
-        return next((row for row in self._held[kind] if all(row[name] == value for name, value in named.items())), None)
+        return next(
+            (row for row in self._held.get(kind, []) if all(row[name] == value for name, value in named.items())), None
+        )
 
 
 def plan_of(kind: str, evaluations: float, members: int) -> tuple[Plan, int]:

@@ -9,14 +9,14 @@
 # %% [markdown]
 # # Exact sampling
 #
-# For physicists: a law that can be solved, sampled on minibatches, and held against the solution. It takes about a
-# minute on two cores.
+# For physicists: a distribution that can be solved exactly, sampled on minibatches, and compared with the solution. It
+# takes about a minute on two cores.
 #
-# The linear perceptron has $\ell_i = (y_i - \theta \cdot x_i)^2/2$, so the law of paths
+# The linear perceptron has $\ell_i = (y_i - \theta \cdot x_i)^2/2$, so the distribution of paths
 #
 # $$\pi(\Theta) \propto \prod_t e^{-|\theta_{t+1} - \theta_t|^2/2\sigma^2}\; e^{-s \sum_t L(\theta_t)}$$
 #
-# is Gaussian, and all about it is known: see [Exact results](../theory/theory.md#exact-results).
+# is Gaussian, and everything about it is known: see [Exact results](../theory/theory.md#exact-results).
 
 # %%
 import matplotlib.pyplot as plt
@@ -77,11 +77,11 @@ axes.set(xlabel="exact covariance", ylabel="sampled")
 fig.tight_layout()
 
 # %% [markdown]
-# ## What minibatches do to the law
+# ## What minibatches do to the distribution
 #
 # A decision on few examples has an error. The run audits its own decisions: it samples s (1 + `tilt_error`), to first
 # order, and plans its batches for a hundredth. The paper's own test has no such plan; on these noisy labels its error
-# shows as a law that is too cold ([erratum 2](../theory/errata.md#2-the-finite-population-factor)).
+# shows as a distribution that is too cold ([erratum 2](../theory/errata.md#2-the-finite-population-factor)).
 
 # %%
 one = tj.Target(problem, tau, sigma, s=150.0, prior=None)
@@ -95,5 +95,5 @@ for name, test in {"Penalty()": tj.Penalty(32), "paper_test": tj.paper_test(32)}
 # %% [markdown]
 # With the 4096 chains of `trajens figure acceptance --scale paper` the errors are 0.15 %, and every test shows what
 # it does: [Within a tolerance](../theory/tolerance.md). Loops of your own around the sampler: [Stepping by
-# hand](../howto/stepping.md); a move or a test of your own, held against these laws:
+# hand](../howto/stepping.md); a move or a test of your own, compared with these results:
 # [Extending](../howto/extending/move.md).

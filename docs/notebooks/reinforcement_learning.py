@@ -13,8 +13,8 @@
 # decision between two policies plays as many fresh episodes as its noise asks for. It takes about a minute on two
 # cores.
 #
-# Evolution strategies are as good or better at this ([what was measured](../results/policies.md)); what a path of
-# policies has is a law.
+# Evolution strategies are as good or better at this ([what was measured](../results/policies.md)); a path of policies,
+# however, is sampled from a stated distribution.
 
 # %%
 import matplotlib.pyplot as plt

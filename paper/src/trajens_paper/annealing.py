@@ -3,8 +3,8 @@
     s_1 < s_2 < .. < s_K << s_turn, then s_K > .. > s_1; as many epochs at each, of which the second half is looked at
 
 A path in equilibrium at s_k does not know from where s came: the two branches agree, within errors over runs, or what
-is seen is not a property of the law. That they agree says something only where they come from different sides: so s
-turns well above the ladder, and stays there until the loss is below all that is to be seen on the way down.
+is seen is not a property of the distribution. That they agree says something only where they come from different sides:
+so s turns well above the ladder, and stays there until the loss is below all that is to be seen on the way down.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Seen(Protocol):
 
     @property
     def prior(self) -> float:
-        """Width of the law of the first model."""
+        """Width of the distribution of the first model."""
 
     def acceptance(self, tau: int) -> AcceptanceTest:
         """What decides."""
@@ -73,7 +73,7 @@ class Digits:
     sigma : float
         A step between models.
     prior : float
-        Width of the Gaussian law of the first model.
+        Width of the Gaussian distribution of the first model.
     """
 
     images: int

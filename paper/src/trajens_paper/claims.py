@@ -1,7 +1,7 @@
 """Claims as numbers: what a figure measured, with its error, against what is claimed, and a verdict.
 
 Two numbers are told apart when chance alone would set them so far apart, to that side, with a probability below
-`LEVEL`: 3.1 standard errors, and more where the error itself comes from few runs (Student's law).
+`LEVEL`: 3.1 standard errors, and more where the error itself comes from few runs (Student's t distribution).
 
     value < reference   confirmed if it is told apart below, refuted if above, else undecided
     value = reference   refuted if they are told apart, else consistent: no proof, the error says how much could hide

@@ -2,10 +2,12 @@
 
 Let l = L / tau be the loss per model of a path, and `fall` the difference of <l> between the ends of a ladder of s.
 
-    bimodality  (skewness^2 + 1) / kurtosis of l (Sarle): 1 for two points, 5/9 for a flat law, 1/3 for a normal one
-    binder      1 - <d^4> / (3 <d^2>^2), d = l - <l>: 2/3 for two phases of equal weight, 2/5 for a flat law, 0 for a
+    bimodality  (skewness^2 + 1) / kurtosis of l (Sarle): 1 for two points, 5/9 for a flat distribution, 1/3 for a
                 normal one
-    share       Var l / (fall / 2)^2: 1 where the two ends coexist with equal weights, 1/3 for a law flat between them
+    binder      1 - <d^4> / (3 <d^2>^2), d = l - <l>: 2/3 for two phases of equal weight, 2/5 for a flat distribution,
+                0 for a normal one
+    share       Var l / (fall / 2)^2: 1 where the two ends coexist with equal weights, 1/3 for a distribution that is
+                flat between them
     jump        2 (Var l)^1/2: no two phases of equal weight can be further apart, wherever they lie
 
 A share well below 1/3 needs no well sampled histogram: since -d<l>/ds = tau Var l, it says that the fall is spread over
@@ -24,8 +26,9 @@ from trajens_paper.claims import Measured
 FLAT_BIMODALITY = 5 / 9
 FLAT_BINDER = 2 / 5
 FLAT_SHARE = 1 / 3
-"""Of a law that is flat between the two ends. A bimodality above is a mark of two peaks and no proof, since skewed laws
-with one peak can have it, nor does one below exclude two broad peaks; a share above is more than one peak can have."""
+"""Of a distribution that is flat between the two ends. A bimodality above is a mark of two peaks and no proof, since
+skewed distributions with one peak can have it, nor does one below exclude two broad peaks; a share above is more than
+one peak can have."""
 
 
 def bimodality(loss: np.ndarray, weight: np.ndarray | None = None) -> float:

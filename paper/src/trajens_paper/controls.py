@@ -84,6 +84,6 @@ class Perceptron:
         return Mixture([(1.0, SingleSite()), *shifts])
 
     def exact(self, tau: int, s: float) -> ExactPaths:
-        """The law of a path."""
+        """The distribution of a path."""
         place, y = self._data
         return tj.exact.perceptron(self._size * np.eye(self.inputs)[place], y, tau, self.sigma, s, self.prior)

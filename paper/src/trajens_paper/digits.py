@@ -1,8 +1,8 @@
 """The runs on handwritten digits that the figures mnist, curves and drift are drawn from: found, or sampled and kept.
 
-The setup is the paper's: flat prior, its test, models redrawn one at a time with a mask of 25 %, all 60 000 digits,
-no annealing. Two networks: the paper's convolutional one, and, where an answer is wanted within a minute, softmax
-regression on digits averaged to 7 x 7 pixels (500 parameters), which shows the same things.
+The setup is the paper's: its test, models redrawn one at a time with a mask of 25 %, all 60 000 digits, no annealing,
+and the flat prior that its moves imply. Two networks: the paper's convolutional one, and, where an answer is wanted
+within a minute, softmax regression on digits averaged to 7 x 7 pixels (500 parameters), which shows the same things.
 """
 
 from __future__ import annotations

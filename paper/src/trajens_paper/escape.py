@@ -1,4 +1,4 @@
-"""Escapes from a low loss to that of guessing, and returns, in runs at a fixed s under a flat law of the first model.
+"""Escapes from a low loss to that of guessing, and returns, at fixed s and with a flat distribution of the first model.
 
 Where hidden units are dead, or logits do not depend on the image for another reason, the loss is that of guessing
 however large the weights. There is room without end, and a run that gets there diffuses outwards for ever, its RMS

@@ -1,4 +1,4 @@
-"""Figure "acceptance": what every acceptance test of the library costs and how far its law is from the exact one.
+"""Figure "acceptance": what every acceptance test of the library costs, and how far from exact its distribution is.
 
 (a) Bias of the excess loss <L>/tau - L_min on two perceptrons, whose exact value is known.
 (b) Examples read per accepted move.
@@ -7,9 +7,9 @@
 (d) The bias that the audit of the decisions predicts, beta d ln(excess) / d ln s, against the measured one.
 
 "noisy labels": N = 256 points, labels with noise 1, tau = 4, sigma = 0.1, s = 150. Batches are a large part of the data
-there, so every shortcut shows. "heavy tails": 4 parameters, N = 300 points, inputs and noise of Student's law with 4
-degrees of freedom, tau = 10, sigma = 0.15, s = 40, half of the parameters redrawn at a time: means of few such loss
-differences are far from normal.
+there, so every shortcut shows. "heavy tails": 4 parameters, N = 300 points, inputs and noise of Student's t
+distribution with 4 degrees of freedom, tau = 10, sigma = 0.15, s = 40, half of the parameters redrawn at a time: means
+of few such loss differences are far from normal.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Case(NamedTuple):
     fraction: float
 
     def exact(self, factor: float = 1.0) -> tj.exact.ExactPaths:
-        """The exact law, also of another s."""
+        """The exact distribution, also of another s."""
         return tj.exact.perceptron(self.x, self.y, self.tau, self.sigma, self.s * factor)
 
     @property

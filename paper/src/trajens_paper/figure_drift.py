@@ -1,8 +1,8 @@
-"""Figure "drift": weight RMS and accuracy against epochs, for a flat and a Gaussian law of the first model.
+"""Figure "drift": weight RMS and accuracy against epochs, for a flat and a Gaussian distribution of the first model.
 
-With a classification loss, which stays bounded while weights grow, the paper's flat law gives a target that cannot be
-normalised: weights diffuse outwards for ever. A Gaussian first model, N(0, sigma_0^2), makes it proper, and weights
-settle.
+With a classification loss, which stays bounded while weights grow, a flat distribution, which the paper's moves imply,
+gives a target that cannot be normalised: weights diffuse outwards for ever. A Gaussian first model, N(0, sigma_0^2),
+makes it proper, and weights settle.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _S = 50.0
 
 @dataclass(frozen=True)
 class Scale:
-    """`runs` of `epochs` per model for each law of the first model, looked at `looks` times on the way."""
+    """`runs` of `epochs` per model for each distribution of the first model, looked at `looks` times on the way."""
 
     setup: Setup
     tau: int
@@ -47,7 +47,7 @@ class Scale:
 
     @property
     def priors(self) -> tuple[str | float, ...]:
-        """The laws of the first model: flat, and Gaussian of this width."""
+        """The distributions of the first model: flat, and Gaussian of this width."""
         return "flat", self.prior
 
 
@@ -75,7 +75,7 @@ SCALES = {
 
 @figure("drift", SCALES)
 def figure_drift(job: Job[Scale]) -> Made:
-    """Both laws of the first model."""
+    """Both distributions of the first model."""
     size = job.scale
     if job.scale_name == "paper":
         digits.require_gpu()

@@ -5,7 +5,8 @@
 in units of their standard error, with the normal curve; and what the paper lacks: a Q-Q panel, the skewness of Delta_i,
 and |kappa_3| / 12 = rho^3 |skew| / (12 sqrt(b)), the error that skewness leaves in detailed balance.
 
-The setup is the paper's: its network on MNIST, s = 50, sigma = 0.05, a mask of 25 %, chunk 240, flat prior, its test.
+The setup is the paper's: its network on MNIST, s = 50, sigma = 0.05, a mask of 25 %, chunk 240, its test,
+and the flat prior that its moves imply.
 """
 
 from __future__ import annotations

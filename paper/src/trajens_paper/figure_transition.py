@@ -2,10 +2,10 @@
 
 The paper leaves it open: "there appears to be a transition from high to low loss with s which could indicate
 (dynamical) phase coexistence". Here paths are annealed up and down through a ladder of s, slowly and four times as
-fast, for a flat and a Gaussian law of the first model. With the Gaussian one, which has an equilibrium, both branches
-then rest at every s until they agree. Two phases that coexist make the loss of a path bimodal where it falls most
-steeply, with a variance that is the square of half the jump; a crossover does not (`trajens_paper.coexistence`). The
-same numbers of a loss that has two phases, `trajens_paper.golf_hole`, are drawn beside them.
+fast, for a flat and a Gaussian distribution of the first model. With the Gaussian one, which has an equilibrium, both
+branches then rest at every s until they agree. Two phases that coexist make the loss of a path bimodal where it falls
+most steeply, with a variance that is the square of half the jump; a crossover does not (`trajens_paper.coexistence`).
+The same numbers of a loss that has two phases, `trajens_paper.golf_hole`, are drawn beside them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _HOLES, _HOLE_EPOCHS = 24, 4_000
 
 @figure("transition", SCALES)
 def figure_transition(job: Job[Scale]) -> Made:
-    """Both laws of the first model, every tau, and the loss that has two phases."""
+    """Both distributions of the first model, every tau, and the loss that has two phases."""
     scale = job.scale
     home = job.out / "runs" / f"transition-{job.scale_name}-seed-{job.seed}"
     cases = list(_cases(job, home))
@@ -85,7 +85,7 @@ def figure_transition(job: Job[Scale]) -> Made:
 
 
 def _cases(job: Job[Scale], home: Path) -> Iterator[Case]:
-    """Every law of the first model and every tau, sampled where it is missing."""
+    """Every distribution of the first model and every tau, sampled where it is missing."""
     scale = job.scale
     each = [Sampling(home, scale, job.seed, prior, tau) for prior in (scale.seen.prior, None) for tau in scale.taus]
     folders = (home, Path.cwd() / RESULTS / "transition") if scale.is_in_results else (home,)

@@ -3,7 +3,7 @@
     L(theta) = 1 - exp(-|theta|^2 / (2 w^2)),   theta in R^P,   first model N(0, 1),   tau = 1
 
 Outside the hole there is room, inside the loss is low; where both weigh alike, the loss is near 0 or near 1 and hardly
-ever between. The law of r = |theta| is one-dimensional, r^(P-1) exp(-r^2 / 2 - s L(r)), and so all is known.
+ever between. The distribution of r = |theta| is one-dimensional, r^(P-1) exp(-r^2 / 2 - s L(r)), and so all is known.
 """
 
 from __future__ import annotations

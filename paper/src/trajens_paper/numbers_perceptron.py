@@ -46,7 +46,7 @@ def mean_deviation(points: list[Point]) -> tuple[float, float]:
 
 
 def student_z2(chains: int, points: int) -> tuple[float, float]:
-    """Expected mean of z^2, whose z has Student's law since its error is measured on few chains, and its error."""
+    """Expected mean of z^2 and its error; z has Student's t distribution, as its error is measured on few chains."""
     nu = chains - 1
     if nu <= 4:
         return float("nan"), float("nan")

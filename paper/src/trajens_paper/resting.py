@@ -1,4 +1,4 @@
-"""Paths at rest: both branches of an annealing go on at fixed s until they agree, and the law there is looked at.
+"""Paths at rest: both branches of an annealing go on at fixed s until they agree; the distribution there is looked at.
 
 In equilibrium, besides,
 

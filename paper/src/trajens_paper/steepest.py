@@ -1,4 +1,4 @@
-"""Where the loss falls most steeply with s, and its law there, also between the levels that were sampled.
+"""Where the loss falls most steeply with s, and its distribution there, also between the levels that were sampled.
 
     -d<L> / ds = Var L,   P_s(L) ~ sum over all draws of w_n(s) delta(L - L_n)
 

@@ -1,4 +1,4 @@
-"""One law of the first model and one tau of the figure "transition": sampled, or read back from what was kept of it.
+"""One prior of the first model and one tau of the figure "transition": sampled, or read back from what was kept of it.
 
 What is kept is a file of the numbers that pictures and claims are made of, a thousandth of the paths they are taken
 from, with the settings they belong to.
@@ -32,12 +32,12 @@ _METHOD = 1
 
 @dataclass(frozen=True)
 class Case:
-    """One law of the first model and one tau: annealed slowly and fast, and at rest where there is an equilibrium.
+    """One prior of the first model and one tau: annealed slowly and fast, and at rest where there is an equilibrium.
 
     Attributes
     ----------
     prior : float or None
-        Width of the law of the first model; None is flat.
+        Width of the distribution of the first model; None is flat.
     tau : int
     slow, fast : Branches
     virial : (2, levels, runs)

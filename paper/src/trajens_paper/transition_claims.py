@@ -1,8 +1,8 @@
 """What the runs of the figure "transition" say: claims with errors over runs, and a verdict in words.
 
-With a Gaussian law of the first model: coexistence, if the loss at the steepest point has the variance of two phases;
-crossover, if it has not; and neither as long as the two branches of the annealing differ at rest, or levels are too far
-apart. With a flat law: drift, if weights are larger when s is back.
+With a Gaussian distribution of the first model: coexistence, if the loss at the steepest point has the variance of two
+phases; crossover, if it has not; and neither as long as the two branches of the annealing differ at rest, or levels are
+too far apart. With a flat distribution: drift, if weights are larger when s is back.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _mean_along(s: np.ndarray, loss: np.ndarray) -> np.ndarray:
 
 
 def claims_of(cases: list[Case], hole: np.ndarray) -> Iterator[Claim]:
-    """All claims of the figure; `hole` are losses (runs, draws) of a law with two phases."""
+    """All claims of the figure; `hole` are losses (runs, draws) of a distribution with two phases."""
     text = "a loss with two phases is found to have two peaks (bimodality)"
     yield _claim("two phases: peaks", text, over_runs(bimodality, hole), ">", FLAT_BIMODALITY)
     text = "and a variance of that size (share of the jump from 1 to 0)"
@@ -71,7 +71,7 @@ def _claim(name: str, text: str, number: Measured, relation: str, reference: flo
 
 
 def _of_rest(case: Case) -> Iterator[Claim]:
-    """Claims with a Gaussian law."""
+    """Claims with a Gaussian distribution."""
     rest, tau, ladders = case.rest, case.tau, case.ladders
     assert rest is not None
     yield from _meeting(ladders, rest.loss)
@@ -145,7 +145,7 @@ def _apart(a: np.ndarray, b: np.ndarray) -> Measured:
 
 
 def _of_flat(case: Case) -> Iterator[Claim]:
-    """Claims with a flat law, at the smallest s: there and back."""
+    """Claims with a flat distribution, at the smallest s: there and back."""
     at = f"flat, tau = {case.tau}"
     growth = [seen.weight_rms[1, 0] / seen.weight_rms[0, 0] for seen in (case.slow, case.fast)]
     text = f"{at}: weights are larger when s is back (ratio of their RMS)"

@@ -1,8 +1,8 @@
 """What was claimed of ladders of s before they were sampled, what would refute it, and what came of it.
 
-They are asked of any `Ladders` of a law that has an equilibrium: of the network for every tau, of controls whose answer
-is known, and of sittings that are still to come. Where neighbouring levels are not linked, what is confirmed at the
-others is called open, since phases between the levels would be seen at neither.
+They are asked of any `Ladders` of a distribution that has an equilibrium: of the network for every tau, of controls
+whose answer is known, and of sittings that are still to come. Where neighbouring levels are not linked, what is
+confirmed at the others is called open, since phases between the levels would be seen at neither.
 """
 
 from __future__ import annotations

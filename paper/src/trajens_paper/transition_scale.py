@@ -14,7 +14,7 @@ FASTER = 4
 
 @dataclass(frozen=True)
 class Scale:
-    """What is annealed: `runs` for every law of the first model, every tau and two speeds.
+    """What is annealed: `runs` for every distribution of the first model, every tau and two speeds.
 
     Attributes
     ----------
