@@ -40,7 +40,8 @@ from strategies import KINDS, evolve
 from trajens.losses import guide_of
 from trajens.models import ACTIVATIONS, Binary, Mlp
 from trajens.models.base import Model, scale_bytes
-from trajens.run.start import BUDGET, EVOLUTION, RANDOM
+from trajens.records import EVOLUTION
+from trajens.run.start import BUDGET, RANDOM
 
 HELD_OUT, BATCH, TAU = 5000, 256, 16
 BACKWARD = 3

@@ -176,8 +176,8 @@ def trained(split: Split, candidate: Candidate, pairs: float, seed: int) -> dict
     from trajens.ensemble.scores import noise_of_labels
     from trajens.run.advice import CONVERGENCE, OK, RunFacts, findings
     from trajens.run.control import LIKELIHOODS
-    from trajens.run.start import scale_of
-    from trajens.run.train import HELD_OUT, train_as_set_up, training_setup, usual_sigma
+    from trajens.run.start import HELD_OUT, scale_of
+    from trajens.run.train import train_as_set_up, training_setup, usual_sigma
 
     began = time.perf_counter()
     outputs = 1 if split.loss == NUMBERS else int(split.y.max()) + 1

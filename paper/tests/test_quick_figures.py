@@ -58,6 +58,8 @@ def test_figure_perceptron_lies_on_the_exact_curves(tmp_path, monkeypatch):
     assert claims["ours: exact loss"].error < 0.005
 
 
+# Heavy tails at a tolerance of 0.03 move means by 0.13 to 0.22 standard deviations, and are rightly warned of.
+@pytest.mark.filterwarnings("ignore:the mean model is off by:RuntimeWarning")
 def test_the_acceptance_tests_have_the_biases_that_theory_gives_them(tmp_path, monkeypatch):
     claims, rows = drawn_twice("acceptance", tmp_path, monkeypatch)
     exact = [f"bias: {row['problem']}, {row['test']}" for row in rows if row["test"].startswith("full-data")]

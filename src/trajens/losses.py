@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from trajens.kernels import Kernel
 from trajens.precision import single
@@ -254,6 +255,12 @@ class Weighted:
         """By what the loss has for pairs of models, if it has something."""
         losses = losses_of_pairs(self.loss, data.data, theta_pairs, indices, is_active)
         return losses * data.weight[indices][:, None]
+
+
+def weights_without(weight: np.ndarray, is_left_out: np.ndarray) -> np.ndarray:
+    """The weights (N,) of `Weighted` with those of some examples (N,) at 0, and the mean as it was."""
+    rest = np.where(is_left_out, 0.0, np.asarray(weight, np.float64))
+    return np.asarray(rest * (np.mean(weight, dtype=np.float64) / rest.mean()), np.float32)
 
 
 LOSSES: dict[str, Callable[[Network], Loss]] = {

@@ -23,7 +23,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from trajens.errors import InputError, choice, first_line, integer, number, require
-from trajens.losses import Loss, PairLoss
+from trajens.losses import Loss, PairLoss, Weighted, weights_without
 from trajens.population import MAX_SIZE, Finite, Population
 from trajens.precision import as_single, numbers, require_single, single, single_type
 
@@ -181,10 +181,31 @@ class Problem:
         """N."""
         return self.population.most
 
+    @property
+    def num_weighted(self) -> int:
+        """Examples that have a part in the loss: N, less those of weight 0 (`trajens.losses.Weighted`)."""
+        return int((self.data.weight > 0).sum()) if isinstance(self.loss, Weighted) else self.size
+
     def hold_out(self, share: float, seed: int = 0) -> Problem:
-        """The same problem without a random share of its examples, which become those of `held_out`."""
+        """The same problem without a random share of its examples, which become those of `held_out`.
+
+        Of a loss with weights, they stay in the data with the weight 0, so that nothing is compiled anew.
+        """
+        if isinstance(self.loss, Weighted):
+            return self._with_weights_of_0(share, seed)
         chosen = held_out_examples(self.size, share, seed)
         rest, held_out = (self._on(where) for where in (~chosen, chosen))
+        rest.held_out = held_out
+        return rest
+
+    def _with_weights_of_0(self, share: float, seed: int) -> Problem:
+        weighted, loss = np.flatnonzero(np.asarray(self.data.weight) > 0), self.loss
+        assert isinstance(loss, Weighted)
+        chosen = np.zeros(self.size, bool)
+        chosen[weighted[held_out_examples(len(weighted), share, seed)]] = True
+        rest, held_out = copy(self), self._on(chosen)
+        rest.data = self.data._replace(weight=_own(weights_without(np.asarray(self.data.weight), chosen)))
+        held_out.loss, held_out.data = loss.loss, held_out.data.data
         rest.held_out = held_out
         return rest
 

@@ -29,19 +29,29 @@ def num_records(records: Records) -> int:
     return int(records["epoch"].shape[1]) if records else 0
 
 
+EVOLUTION, SEARCH = "evolution", "search for s"
+"""Starts that take pairs of losses."""
+
+
 class Started(NamedTuple):
-    """What a start by evolution took, in pairs of losses per chain and of the budget, and the loss at its end."""
+    """What a start took, in pairs of losses per chain and of the budget, and the loss at its end; `way` is its name."""
 
     pairs: float
     share: float
     loss: float
+    way: str
 
 
 def summarise_start(start: Records, budget: float, chains: Any = None) -> Started:
     """Of the records of a start and a budget of pairs per chain; mean over all chains or those in `chains`."""
     select = slice(None) if chains is None else np.atleast_1d(chains)
     pairs, loss = (float(start[name][select, -1].mean()) for name in ("data_used", "loss"))
-    return Started(pairs, pairs / budget, loss)
+    return Started(pairs, pairs / budget, loss, way_of(start))
+
+
+def way_of(start: Records) -> str:
+    """What a start was, by its records: those of a search have s."""
+    return SEARCH if "s" in start else EVOLUTION
 
 
 def learning_curve(start: Records, records: Records, chains: Any = None) -> tuple[np.ndarray, np.ndarray]:

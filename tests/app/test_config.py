@@ -272,11 +272,14 @@ def test_training_on_few_examples_reads_all_of_them_in_several_chains(size, chai
     assert settings.scores == own.scores
     assert budget.records == its.records == (RECORDS_OF_FEW if chains > 1 else RECORDS)
     assert budget.searched_on == its.searched_on == (size // 5 if chains > 1 else None)
+    assert not budget.is_searched_before
     assert experiment.target.tau == (TAU_OF_FEW if chains > 1 else TAU)
     assert experiment.start == (RANDOM if chains > 1 else EVOLUTION)
     whole = Experiment(resolve({"problem": str(tmp_path / "data.npz"), "hold_out": 0.0}))
     target, _, budget = whole._training
-    assert (target.problem.size, budget.searched_on, whole.start) == (size, None, EVOLUTION)
+    assert target.problem.size == size
+    # Nothing is held out in the end: what the search leaves out comes back.
+    assert (budget.is_searched_before, whole.start) == ((True, RANDOM) if chains > 1 else (False, EVOLUTION))
     asked = {"problem": str(tmp_path / "data.npz"), "tolerance": 0.02, "chains": 3}
     _, settings, _ = Experiment(resolve(asked))._training
     assert (settings.chains, settings.acceptance.tolerance, settings.acceptance.pool) == (3, 0.02, True)

@@ -126,12 +126,15 @@ CASES = {
     "until converged": lambda: _sample(epochs=400, until="converged", max_epochs=900),
     "stream": lambda: _sample(tj.Target(STREAM, 3, 0.2, 20.0)),
     "train from an evolution start": lambda: _train(_regression(2000)),
-    "train with a search for s": lambda: _train(_regression()),
+    "train with a search for s": lambda: _train(_regression().hold_out(0.2)),
+    "train on all examples after a search for s": lambda: _train(_regression()),
     "train to an s": lambda: _train(_regression(), s=50.0, start="random"),
     "train on a stream": lambda: _train(STREAM, prior=1.0),
     "two devices": lambda: _sample(devices=jax.devices()[:2]),
     "stopped and resumed": lambda: _resumed(_sample),
-    "training stopped and resumed": lambda: _resumed(lambda **how: _train(_regression(), start="random", **how)),
+    "training stopped and resumed": lambda: _resumed(
+        lambda **how: _train(_regression().hold_out(0.2), start="random", **how)
+    ),
     "paths that are kept": lambda: _sample(keep_paths=True, observe={"first": lambda path: path[0, 0]}),
 }
 """Name -> function that makes the run."""

@@ -168,3 +168,17 @@ def test_plans_that_turn_out_too_loose_are_made_again_and_keep_the_tolerance(mon
     assert is_beyond({name: v[:, ~is_after] for name, v in run.records.items()}, early, STATED)
     run = run.extend(2000, records=40)
     assert_loss(run.summary(), exact)
+
+
+@pytest.mark.slow
+def test_training_after_a_search_for_s_samples_the_exact_law_of_all_examples():
+    data, sigma = tj.datasets.perceptron(size=200, noise=1.0), 0.3
+    known = data.problem()
+    problem = tj.Problem(known.loss, known.data, 2, prior=1.0, likelihood="noise")
+    settings = {"chains": 448, "seed": 2, "progress": False}
+    run = tj.train(problem, tau=4, budget=3e5 * 448, sigma=sigma, **settings)
+    assert run.target.problem.size == 200
+    assert set(run.s) == {run.s[0]}
+    # Paths come from four fifths of the examples, at many likelihoods.
+    assert run.start_records["s"][0, -2] > 3 * run.s[0]
+    assert_loss(run.summary(), tj.exact.perceptron(data.x, data.y, 4, sigma, float(run.s[0]), 1.0))

@@ -49,7 +49,7 @@ def test_the_start_is_drawn_where_there_was_one():
     problem = model.problem(x, (x[:, 0] > 0).astype(int))
     run = tj.train(problem, tau=2, budget=2e5, records=8, start="evolution", progress=False)
     axes = run.plot()
-    dashed = [line for line in axes[0].get_lines() if line.get_label() == "evolution strategy"]
+    dashed = [line for line in axes[0].get_lines() if line.get_label() == "start by evolution"]
     np.testing.assert_allclose(dashed[0].get_ydata(), run.start_records["loss"].mean(0))
     assert dashed[0].get_xdata()[-1] <= run.records["data_used"].min()
 

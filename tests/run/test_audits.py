@@ -279,7 +279,12 @@ def test_a_plan_beyond_its_tolerance_is_warned_of(monkeypatch):
     monkeypatch.setattr(auditing, "SHARE", 0.5)
     monkeypatch.setattr(auditing, "_CHEAP", 0)
     balanced = auditing.balance
-    off = lambda found: balanced(found)._replace(error=0.2 * balanced(found).weight)  # noqa: E731
+
+    def off(found, along=None):
+        # Along directions there is no error, only along Delta.
+        known = balanced(found) if along is None else balanced(found, along)
+        return known._replace(error=(0.2 if along is None else 0.0) * known.weight)
+
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sample(tj.Penalty(16, tolerance=0.5), epochs=400, burn_in=200)

@@ -7,6 +7,7 @@ import pytest
 
 import trajens as tj
 from tests.run.test_control import PAIRS, RECORDS, TAU, passed
+from trajens.losses import Weighted, WeightedData
 from trajens.records import MAX_EPOCHS
 from trajens.run.advice import RunFacts, report
 from trajens.run.control import SEARCHED, Budget, likelihood_s
@@ -18,6 +19,7 @@ from trajens.run.search import (
     USUAL,
     WIDTH,
     add_record,
+    at_likelihoods,
     best_likelihoods,
     likelihoods_at,
     no_search,
@@ -135,6 +137,19 @@ def test_only_a_likelihood_of_few_examples_with_some_held_out_is_searched():
     assert chosen(start=np.zeros(6)) is None
 
 
+def test_what_was_measured_is_smoothed_at_the_likelihoods_that_are_kept():
+    c = np.geomspace(LOWEST, HIGHEST, 60)
+    values = 1.0 + 0.1 * np.log(c) ** 2 + 0.01 * np.random.default_rng(0).standard_normal(60)
+    # The mean over a piece of ln c of standard deviation 0.3 of a square is 0.09 above that in its middle.
+    expected = 1.0 + 0.1 * (math.log(2.0) ** 2 + 0.09)
+    assert at_likelihoods(c, values, 2.0) == pytest.approx(expected, abs=0.01)
+    # No further than was measured, and without what is not finite.
+    values[3] = math.nan
+    assert at_likelihoods(c, values, 1e6) == pytest.approx(values[-1], abs=0.05)
+    assert at_likelihoods(np.array([1.0, 4.0]), np.array([1.0, 2.0]), 2.0) == 1.5
+    assert math.isnan(at_likelihoods(c[:1], np.array([math.nan]), 1.0))
+
+
 @pytest.fixture(scope="module")
 def setup():
     rng = np.random.default_rng(3)
@@ -161,3 +176,100 @@ def test_a_run_says_what_it_chose_and_is_the_same_when_it_is_resumed(setup, tmp_
     resumed = tj.resume(tmp_path / "run", setup.target.problem, progress=False)
     np.testing.assert_array_equal(resumed.paths, whole.paths)
     np.testing.assert_array_equal(pack(resumed.run_state)["search"], pack(whole.run_state)["search"])
+
+
+def whole_problem(kind):
+    """Labels whose noise is known, none of which are held out: of two classes, or numbers of variance 1/2."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((150, 3)).astype(np.float32)
+    if kind == "cross-entropy":
+        return tj.models.linear(3, 2).problem(x, (x[:, 0] + rng.logistic(size=150) > 0).astype(np.int32))
+    return tj.models.linear(3, 1).problem(x, (x[:, 0] + rng.standard_normal(150)).astype(np.float32) / 2**0.5, kind)
+
+
+def apart(kind="cross-entropy", budget=8e5):
+    return training_setup(whole_problem(kind), tau=4, budget=budget, records=40, settings={"chains": 2, "seed": 1})
+
+
+@pytest.fixture(scope="module")
+def searched_before(tmp_path_factory):
+    path = tmp_path_factory.mktemp("apart") / "whole"
+    return train_as_set_up(apart(), out=path), path
+
+
+def test_what_is_held_out_for_a_search_alone_is_trained_on_after_it(searched_before):
+    run, path = searched_before
+    assert run.target.problem.size == 150
+    assert run.target.problem.held_out is None
+    c = best_likelihoods(run.search, 30)
+    np.testing.assert_allclose(run.records["s"], likelihood_s(150, 4, likelihoods=c), rtol=1e-6)
+    begun = run.start_records
+    assert set(begun) == {"data_used", "loss", "s", "loss_held_out"}
+    pairs = run.run_state.start_pairs
+    assert begun["data_used"][:, -1].mean() == pairs == pytest.approx(SEARCHING * 8e5 / 2, rel=0.1)
+    # s rises through what is tried, on four fifths of the examples.
+    lowest, highest = (likelihood_s(120, 4, likelihoods=c) for c in (LOWEST, HIGHEST))
+    assert (begun["s"][:, 0], begun["s"][:, -2]) == pytest.approx((lowest, highest), rel=0.15)
+    # Averages begin when a fifth of the rest was read, at the earliest.
+    used, total = run.records["data_used"].mean(0), 8e5 / 2
+    share = (used[run.records["epoch"][0] == run.burn_in][0] - pairs) / (total - pairs)
+    assert 0.2 <= share < 0.4
+    assert 0.8 * total < used[-1] < 1.2 * total
+    for found in (run, tj.StoredRun(path)):
+        facts = RunFacts.of(found)
+        assert (facts.is_searched, facts.likelihoods) == (True, c)
+        assert facts.started().way == "search for s"
+    assert "search for s" in report(run)
+    assert not (path / "search").exists()
+
+
+def test_the_noise_of_labels_is_that_of_the_likelihoods_that_are_kept():
+    run = train_as_set_up(apart("squared", 4e6))
+    c = best_likelihoods(run.search, 30)
+    variance = likelihood_s(150, 4, likelihoods=c) / float(run.s[0])
+    # Half of the variance is noise; its error in 30 examples is 26 %.
+    assert variance == pytest.approx(0.5, abs=4 * 0.26 * 0.5)
+    held_out = 2 * run.start_records["loss_held_out"].mean(0)
+    assert held_out.min() < variance < held_out.max()
+
+
+def test_a_run_that_is_stopped_in_its_search_goes_on_with_it(searched_before, tmp_path):
+    whole, _ = searched_before
+    with pytest.raises(tj.Stopped, match="stopped in the search for s"):
+        train_as_set_up(apart(), out=tmp_path / "run", stop=StopAtCall(3))
+    assert (tmp_path / "run" / "search").is_dir()
+    again = tj.RunDirectory(tmp_path / "run", resume=True)
+    run = train_as_set_up(apart(), out=again)
+    np.testing.assert_array_equal(run.paths, whole.paths)
+    np.testing.assert_array_equal(run.start_records["s"], whole.start_records["s"])
+    assert not (tmp_path / "run" / "search").exists()
+
+
+class StopAtCall:
+    """Says stop at the n-th time it is asked."""
+
+    def __init__(self, number):
+        self.left = number
+
+    def __call__(self):
+        self.left -= 1
+        return self.left < 0
+
+
+def test_examples_with_weights_are_held_out_by_weights_of_0():
+    problem, weight = whole_problem("cross-entropy"), np.where(np.arange(150) < 100, 1.5, 0.0).astype(np.float32)
+    weighted = tj.Problem(Weighted(problem.loss), WeightedData(problem.data, weight), problem.dim)
+    assert (weighted.size, weighted.num_weighted) == (150, 100)
+    rest = weighted.hold_out(0.2)
+    assert (rest.size, rest.num_weighted, rest.held_out.size) == (150, 80, 20)
+    left = np.asarray(rest.data.weight)
+    assert left.mean() == pytest.approx(1.0)
+    assert set(np.round(left[left > 0], 5)) == {np.float32(150 / 80)}
+    # What has no weight is never among them, and they are asked for without weights.
+    inputs = np.asarray(problem.data[0])
+    for row in np.asarray(rest.held_out.data[0]):
+        [place] = np.flatnonzero((inputs == row).all(1))
+        assert place < 100
+        assert left[place] == 0
+    assert rest.held_out.loss == problem.loss
+    assert np.asarray(weighted.data.weight).sum() == 150

@@ -15,7 +15,7 @@ from trajens.app import picture
 from trajens.app.cli import train
 from trajens.app.report import history, numerals
 from trajens.randomness import Key, Purpose, fold_in, key_of, normal, words
-from trajens.records import Started, learning_curve
+from trajens.records import EVOLUTION, Started, learning_curve
 from trajens.run.advice import RunFacts, report
 from trajens.run.progress import Progress, ProgressBar
 from trajens.sampling import starts
@@ -210,7 +210,8 @@ def test_the_picture_begins_with_the_start(at_rest, monkeypatch, tmp_path):
 @pytest.mark.parametrize(("lowest", "scale"), [(0.2, "log"), (0.8, "linear"), (-1.0, "linear")])
 def test_a_loss_that_falls_far_has_a_logarithmic_axis(lowest, scale):
     axes = Figure().subplots()
-    picture._draw_learning(axes, (np.arange(3.0), np.array([2.0, 1.0, lowest])), Started(1.0, 0.5, 1.0), "nats")
+    begun, curve = Started(1.0, 0.5, 1.0, EVOLUTION), (np.arange(3.0), np.array([2.0, 1.0, lowest]))
+    picture._draw_learning(axes, curve, begun, "nats")
     assert axes.get_yscale() == scale
 
 
@@ -225,7 +226,7 @@ def test_what_a_start_came_to_is_the_mean_over_the_chains_asked_for():
 
 def test_the_numbers_that_are_printed_have_the_start():
     numbers, begun = train._numbers(trained(), [2]), RunFacts.of(trained()).started([2])
-    assert numbers["start"] == {"pairs": begun.pairs, "share": begun.share, "loss": begun.loss}
+    assert numbers["start"] == {"pairs": begun.pairs, "share": begun.share, "loss": begun.loss, "way": "evolution"}
     assert "start" not in train._numbers(trained(start="random"))
 
 

@@ -449,7 +449,7 @@ def regression():
 
 @pytest.mark.slow
 def test_s_of_numbers_follows_the_noise_of_labels_that_are_held_out(regression):
-    problem = tj.models.linear(2, 1).problem(*regression, "squared")
+    problem = tj.models.linear(2, 1).problem(*regression, "squared").hold_out(HELD_OUT)
     run = tj.train(problem, tau=TAU, chains=2, budget=2e7, records=RECORDS, progress=False)
     assert run.target.problem.size == 300 - round(HELD_OUT * 300)
     assert run.target.problem.held_out.size == round(HELD_OUT * 300)
@@ -467,8 +467,10 @@ def test_an_s_that_was_asked_for_holds_nothing_out_and_many_classes_neither(regr
     x, y = regression
     numbers = tj.models.linear(2, 1).problem(x, y, "squared")
     assert training_setup(numbers, s=10.0).target.problem.held_out is None
+    # For a search some are held out, and come back.
     classes = training_setup(tj.models.linear(2, 2).problem(x, (y > 0).astype(int)))
-    assert (classes.target.problem.size, classes.target.problem.held_out.size) == (240, 60)
+    assert (classes.target.problem.size, classes.target.problem.held_out) == (300, None)
+    assert (classes.budget.searched_on, classes.budget.is_searched_before) == (60, True)
     many = training_setup(tj.models.linear(2, 2).problem(np.tile(x, (5, 1)), np.tile(y > 0, 5).astype(int)))
     assert many.target.problem.held_out is None
     assert many.budget.largest_s(np.nan) == likelihood_s(1500, 16)
@@ -517,8 +519,8 @@ def test_few_examples_are_recorded_as_often_as_a_tenth_of_the_budget_allows():
     assert chosen(FEW, 1e9) == RECORDS_OF_FEW
     assert chosen(FEW + 1, 1e9) == USUAL_RECORDS
     assert chosen(200, 1e5) == USUAL_RECORDS
-    # Four chains of 4 models on what is not held out: a record takes 8 pairs of losses for an example.
-    assert chosen(200, 250 * 10 * 8 * 160) == 250
+    # Four chains of 4 models: a record takes 8 pairs of losses for an example.
+    assert chosen(200, 250 * 10 * 8 * 200) == 250
     assert chosen(200, 1e9, records=20) == 20
 
 

@@ -27,10 +27,11 @@ from trajens.models.mlp import HIDDEN
 from trajens.moves import SingleSite
 from trajens.moves.base import FEW_PARAMETERS, FRACTION_OF_MANY
 from trajens.moves.scan import SCANS, Checkerboard
+from trajens.records import EVOLUTION
 from trajens.rl.problem import MAX_EPISODES
 from trajens.run.control import RECORDS
-from trajens.run.start import BUDGET, EVOLUTION, RANDOM
-from trajens.run.train import CHAINS_OF_FEW, FEW, HELD_OUT, LARGE, RECORDS_OF_FEW, STEPS_OF_SIGMA, TAU, TAU_OF_FEW
+from trajens.run.start import BUDGET, HELD_OUT, RANDOM
+from trajens.run.train import CHAINS_OF_FEW, FEW, LARGE, RECORDS_OF_FEW, STEPS_OF_SIGMA, TAU, TAU_OF_FEW
 from trajens.run.train import RECORDS as RECORDS_BY_DATA
 from trajens.sampling.settings import BY_LOSSES, Settings
 from trajens.storage.directory import CHECKPOINT_SECONDS

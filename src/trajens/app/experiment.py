@@ -26,13 +26,13 @@ from trajens.moves import CentreOfMass, Mixture, Proposer, Segment, SingleSite, 
 from trajens.moves.base import usual_fraction
 from trajens.moves.scan import Checkerboard, Scan, scan_named
 from trajens.problem import Problem
-from trajens.records import MAX_EPOCHS
+from trajens.records import MAX_EPOCHS, SEARCH
 from trajens.rl.catalogue import is_environment
 from trajens.run.control import Controller, FixedEpochs, count_marks
 from trajens.run.identity import RunIdentity
 from trajens.run.progress import Progress
 from trajens.run.run import Run, restore, sample
-from trajens.run.start import BUDGET, EVOLUTION, RANDOM, usual_start
+from trajens.run.start import BUDGET, RANDOM, usual_start
 from trajens.run.stored import StoredRun
 from trajens.run.train import (
     CHAINS_OF_FEW,
@@ -189,9 +189,7 @@ class Experiment:
         s = None if config.s is None else self._s_of(tilts(config.s)[0])
         own: dict[str, Any] = {"sigma": config.sigma, "prior": self._prior, "records": config.records}
         own |= {"tau": config.tau, "budget": budget, "s": s, "loss": config.until_loss}
-        # Nothing is searched for by examples that are not to be held out.
-        usual = EVOLUTION if config.hold_out == 0 else AUTO
-        own |= {"start": usual if config.start is None else config.start}
+        own |= {} if config.start is None else {"start": config.start}
         setup = training_setup(self.problem, **own, settings=self._settings)
         return setup._replace(budget=replace(setup.budget, seconds=config.clock))
 
@@ -253,9 +251,10 @@ class Experiment:
 
     @property
     def start(self) -> str | None:
-        """Where paths start; of fixed epochs None for random models."""
+        """Where paths start; of fixed epochs None for random models, with which a search for s begins too."""
         is_left = self.config.start is None and self.is_by_data
-        return usual_start(self._training.budget) if is_left else self.config.start
+        start = usual_start(self._training.budget) if is_left else self.config.start
+        return RANDOM if start == SEARCH else start
 
     @property
     def is_tuned(self) -> bool:

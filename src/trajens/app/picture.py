@@ -115,7 +115,7 @@ def _draw_learning(axes: Any, curve: tuple[np.ndarray, np.ndarray], begun: Start
         axes.set_yscale("log")
         style.plain_logarithm(axes.yaxis)
     share = whole_percent(begun.share)
-    axes.set_title(f"start by evolution (shaded, {share} of the budget), then the path", fontsize=9)
+    axes.set_title(f"start by {begun.way} (shaded, {share} of the budget), then the path", fontsize=9)
 
 
 def _draw_tilt(axes: Any, x: np.ndarray, s: np.ndarray) -> None:

@@ -27,10 +27,11 @@ from trajens.losses import OF_CLASSES
 from trajens.models.base import PRIOR
 from trajens.models.conv import KERNEL, POOL
 from trajens.models.mlp import HIDDEN
+from trajens.records import EVOLUTION
 from trajens.rl.catalogue import is_environment
 from trajens.run.control import RECORDS
-from trajens.run.start import BUDGET, EVOLUTION, RANDOM
-from trajens.run.train import HELD_OUT, TAU, usual_sigma
+from trajens.run.start import BUDGET, HELD_OUT, RANDOM
+from trajens.run.train import TAU, usual_sigma
 from trajens.sampling.settings import Settings, default_burn_in
 
 _OF_CONV = ("channels", "kernel", "pooling")

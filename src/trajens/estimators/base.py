@@ -30,14 +30,15 @@ from trajens.acceptance import Penalty
 from trajens.datasets.arrays import moments, standardise
 from trajens.ensemble import Ensemble, drawn_paths
 from trajens.errors import integer, require
-from trajens.losses import Weighted, WeightedData
+from trajens.losses import Weighted, WeightedData, weights_without
 from trajens.models import ACTIVATION, mlp
 from trajens.models.mlp import HIDDEN
 from trajens.precision import require_unmasked
 from trajens.problem import Problem
+from trajens.run.control import LIKELIHOODS, likelihood_s
 from trajens.run.run import Run
-from trajens.run.start import EVOLUTION
-from trajens.run.train import TAU, train, usual_acceptance
+from trajens.run.start import AUTO
+from trajens.run.train import TAU, is_searchable, train, usual_acceptance, usual_chains
 from trajens.target import path_length
 
 LEAST = 64
@@ -60,7 +61,7 @@ def pad(problem: Problem, is_held_out: np.ndarray | None = None) -> Problem:
     size = common_size(problem.size)
     is_used = np.zeros(size, bool)
     is_used[: problem.size] = True if is_held_out is None else ~is_held_out
-    weight = (is_used * (size / is_used.sum())).astype(np.float32)
+    weight = weights_without(np.ones(size), ~is_used)
 
     def lengthened(leaf: Any) -> np.ndarray:
         # With examples that are there: what has weight 0 must still have a finite loss.
@@ -69,14 +70,16 @@ def pad(problem: Problem, is_held_out: np.ndarray | None = None) -> Problem:
 
     data = WeightedData(jax.tree.map(lengthened, problem.data), weight)
     layers = {name: place.stop - place.start for name, place in problem.layers.items()} or None
-    known: Any = {"prior": problem.prior, "layers": layers}
+    known: Any = {"prior": problem.prior, "layers": layers, "likelihood": problem.likelihood}
     return Problem(Weighted(problem.loss), data, problem.dim, problem.initial, problem.spread, **known)
 
 
 PAIRS, PAIRS_PER_EXAMPLE, MOST_PAIRS = 4e6, 2e4, 5e7
-"""Of the default budget, of every chain: at least, for every example, and at most."""
+"""Of the default budget, of every chain that is asked for: at least, for every example, and at most."""
 
-_RECORDS = 30
+_RECORDS, _DRAWS = 60, 12
+"""Of a run, and those after burn-in whose paths predict: always as many, so that predicting compiles once."""
+
 _KEPT = 2**27
 """Bytes of paths that are kept at most, so that predictions are averages over them and not over the last ones."""
 _SEEDS = 2**31 - 1
@@ -107,8 +110,8 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
     hidden_layer_sizes: tuple[int, ...] = (HIDDEN,)
     activation: str = ACTIVATION
     model: Trainable | Callable[[int, int], Trainable] | None = None
-    tau: int = TAU
-    chains: int = 1
+    tau: int | None = None
+    chains: int | None = None
     budget: float | None = None
     s: float | None = None
     tolerance: float | None = Penalty.tolerance
@@ -131,8 +134,10 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self, x: np.ndarray, y: np.ndarray, outputs: int) -> Self:
         """Trained on inputs (N, n_features) as they are and labels (N,) as the loss takes them."""
-        path_length(self.tau)
-        integer("chains", self.chains, 1, "use 1 or more independent paths")
+        if self.tau is not None:
+            path_length(self.tau)
+        if self.chains is not None:
+            integer("chains", self.chains, 1, "use 1 or more independent paths")
         begin = self._path_of_before(x.shape[1], outputs)
         if begin is None:
             mean, std = np.array([moments(column) for column in x.T]).T
@@ -141,9 +146,10 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
         network, scaled = self._network(x.shape[1], outputs), self._scaled(x)
         problem = network.problem(scaled, y, self._loss)
         seed = int(check_random_state(self.random_state).randint(_SEEDS))
-        run = self._trained(network, problem, scaled, y, EVOLUTION if begin is None else begin, seed)
+        run = self._trained(network, problem, scaled, y, AUTO if begin is None else begin, seed)
         self.path_ = run.paths
-        draws = run.paths[:, None] if run.history is None else drawn_paths(run)
+        models = run.paths.shape[0] * run.paths.shape[1]
+        draws = run.paths[:, None] if run.history is None else drawn_paths(run, "all", most=_DRAWS * models)
         self.n_draws_ = draws.shape[0] * draws.shape[1]
         self.ensemble_ = Ensemble(network, draws.reshape(-1, draws.shape[-1]))
         found = run.summary()
@@ -157,25 +163,39 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
     ) -> Run:
         """The last run on the data of `problem`, which are the inputs `x` and labels `y`."""
 
-    def _run(self, problem: Problem, s: float, budget: float, start: Any, seed: int) -> Run:
+    def _is_searching(self, problem: Problem, start: Any) -> bool:
+        """Whether `train` looks for the s that predicts best, as it does on few examples."""
+        return self.s is None and isinstance(start, str) and is_searchable(problem)
+
+    def _usual_s(self, size: int, start: Any, variance: float = 1.0) -> float:
+        """The s of as many likelihoods of so many examples as before, where there was a fit; or of the usual number."""
+        is_fresh = isinstance(start, str)
+        tau = (self.tau or TAU) if is_fresh else start.shape[1]
+        return likelihood_s(size, tau, variance, LIKELIHOODS if is_fresh else self.likelihoods_)
+
+    def _run(self, problem: Problem, s: float | None, budget: float, start: Any, seed: int) -> Run:
+        # Chains and models as asked for, or those of before; None leaves them to `train`.
+        chains, tau = (self.chains, self.tau) if isinstance(start, str) else start.shape[:2]
+        models = (chains or usual_chains(problem)) * (tau or TAU)
+        asked: Any = {} if chains is None else {"chains": chains}
         return train(
             problem,
-            tau=self.tau,
+            tau=tau,
             budget=budget,
             s=s,
             start=start,
-            chains=self.chains,
+            **asked,
             sigma=self.sigma,
             prior=usual_prior(problem) if self.prior == "auto" else self.prior,
             seed=seed,
-            acceptance=usual_acceptance(problem, self.chains * self.tau, tolerance=self.tolerance),
+            acceptance=usual_acceptance(problem, models, tolerance=self.tolerance),
             records=_RECORDS,
-            keep_paths=4 * _RECORDS * self.chains * self.tau * problem.dim <= _KEPT,
+            keep_paths=4 * _RECORDS * models * problem.dim <= _KEPT,
             progress=bool(self.verbose),
         )
 
     def _pairs(self, size: int) -> float:
-        usual = min(max(PAIRS, PAIRS_PER_EXAMPLE * common_size(size)), MOST_PAIRS) * self.chains
+        usual = min(max(PAIRS, PAIRS_PER_EXAMPLE * common_size(size)), MOST_PAIRS) * (self.chains or 1)
         return usual if self.budget is None else self.budget
 
     def _network(self, inputs: int, outputs: int) -> Trainable:
@@ -202,7 +222,8 @@ class TrajectoryEnsemble(BaseEstimator):  # type: ignore[misc]
         """The path of the last fit, to go on from; None where there is none, or none is wanted."""
         if not (self.warm_start and hasattr(self, "path_")):
             return None
-        before, now = self.path_.shape, (self.chains, self.tau, self._network(inputs, outputs).dim)
+        before, dim = self.path_.shape, self._network(inputs, outputs).dim
+        now = (self.chains or before[0], self.tau or before[1], dim)
         require(
             before == now and len(self.mean_) == inputs and self.ensemble_.model.outputs == outputs,
             f"warm_start must go on with paths of the same shape, (chains, tau, parameters) = {now}, got {before} from "

@@ -14,7 +14,6 @@ from trajens.errors import choice, require
 from trajens.estimators.base import Trainable, TrajectoryEnsemble, pad
 from trajens.precision import require_unmasked
 from trajens.problem import Problem
-from trajens.run.control import likelihood_s
 from trajens.run.run import Run
 
 DECISIONS = ("mean", "vote")
@@ -40,15 +39,16 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
         In place of the two above: a network of `tj.models`, anything with ``dim``, ``outputs``, ``apply(theta, x)`` and
         ``problem(x, y, loss)``, or a function ``model(inputs, outputs)`` that makes one. Inputs are standardised and
         labels 0..K-1. Networks that are equal share a compilation.
-    tau : int
-        Models in a path.
-    chains : int
-        Independent paths, whose models all predict together.
+    tau, chains : int, optional
+        Models in a path, and independent paths, whose models all predict together; default what `trajens.train` takes:
+        4 paths of 4 models where s is searched for, else of 16; one path of 16 on more than 1024 examples.
     budget : float, optional
-        Pairs of losses, of all chains together; default 2e4 per example and chain, 4e6 to 5e7.
+        Pairs of losses, of all chains together; default 2e4 per example, and per chain where `chains` is given, 4e6 to
+        5e7.
     s : float, optional
-        Tilt towards low loss; default 3 N / tau, at which the models of a path weigh as much as three likelihoods
-        of the N data. A larger one fits closer, and is surer of itself.
+        Tilt towards low loss; a larger one fits closer, and is surer of itself. Default on up to 1024 examples the one
+        at which a fifth of them is predicted best, and all are trained on after that; on more, 3 N / tau, at which the
+        models of a path weigh as much as three likelihoods of the N data.
     tolerance : float or None
         The largest error of s by minibatches, of more than 1024 examples; see `Penalty`.
     sigma : float, optional
@@ -83,6 +83,8 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
         Of the training data; scale infinite of what does not vary.
     n_iter_ : int
         Proposals per chain.
+    likelihoods_ : float
+        Of the data, that the models of a path weigh together: s_ tau / N.
     s_, loss_, tilt_error_ : float
         The tilt, the mean training loss of a model at it, and the audited error of s: 0 where all data decide, NaN
         where the run was too short for an audit.
@@ -136,5 +138,9 @@ class TrajectoryEnsembleClassifier(ClassifierMixin, TrajectoryEnsemble):  # type
     def _trained(
         self, network: Trainable, problem: Problem, x: np.ndarray, y: np.ndarray, start: Any, seed: int
     ) -> Run:
-        s = likelihood_s(len(x), self.tau) if self.s is None else self.s
-        return self._run(pad(problem), s, self._pairs(len(x)), start, seed)
+        padded, s = pad(problem), self.s
+        if s is None and not self._is_searching(padded, start):
+            s = self._usual_s(len(x), start)
+        run = self._run(padded, s, self._pairs(len(x)), start, seed)
+        self.likelihoods_ = float(run.s[0]) * run.target.tau / len(x)
+        return run

@@ -1,9 +1,11 @@
 """A regressor for scikit-learn, with an error of every prediction.
 
 The loss of a model is (y - f)^2 / 2 of labels that are standardised, and a tilt means labels of some noise: with v the
-variance around the mean m of the models, s = 3 N / (tau v). v is not known before. It is found in a few
-rounds, each of which goes on from the paths of the one before, as the squared error on a fifth of the data that all but
-the last of them leave out:
+variance around the mean m of the models, s = c N / (tau v), c likelihoods. On up to 1024 examples `trajens.train`
+searches for c, and with it for the squared error of a model on a fifth that is held out, v + <spread^2>.
+
+On more c is 3, and v is found in a few rounds, each of which goes on from the paths of the one before, as the squared
+error on a fifth of the data that all but the last of them leave out:
 
     v = <(y - m)^2> held out,   noise^2 = v - <spread^2> held out.
 
@@ -27,9 +29,9 @@ from trajens.errors import require
 from trajens.estimators.base import Trainable, TrajectoryEnsemble, pad
 from trajens.precision import require_unmasked
 from trajens.problem import Problem
-from trajens.run.control import likelihood_s
+from trajens.run.advice import RunFacts
 from trajens.run.run import Run
-from trajens.run.train import HELD_OUT
+from trajens.run.start import HELD_OUT
 
 SHARES = (0.5, 0.125, 0.125, 0.25)
 """Of the budget, for every round: the first has the start, the last all data."""
@@ -51,10 +53,11 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
     hidden_layer_sizes, activation, model, tau, chains, tolerance, sigma, prior, warm_start, random_state, verbose
         As for `TrajectoryEnsembleClassifier`; a `model` has one output, and is given standardised labels.
     budget : float, optional
-        Pairs of losses, of all chains together; default 2e4 per example and chain, 4e6 to 5e7.
+        As for `TrajectoryEnsembleClassifier`.
     s : float, optional
-        Tilt towards a low loss of standardised labels; default 3 N / (tau v), v the squared error on a
-        part of the data that is held out at first, in units of the variance of the labels.
+        Tilt towards a low loss of standardised labels; default as for `TrajectoryEnsembleClassifier`, on more than
+        1024 examples 3 N / (tau v), v the squared error on a part of the data that is held out at first, in units of
+        the variance of the labels.
 
     Attributes
     ----------
@@ -100,21 +103,37 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
     def _trained(
         self, network: Trainable, problem: Problem, x: np.ndarray, y: np.ndarray, start: Any, seed: int
     ) -> Run:
-        size, budget = len(x), self._pairs(len(x))
+        size, budget, padded = len(x), self._pairs(len(x)), pad(problem)
+        if self._is_searching(padded, start):
+            run = self._run(padded, None, budget, start, seed)
+            self._variance, self.noise_ = self._noted(run, network, x)
+            return run
         is_held_out = np.zeros(size, bool)
         is_held_out[np.random.default_rng(seed).permutation(size)[: int(HELD_OUT * size)]] = True
         left, variance = pad(problem, is_held_out), 1.0 if isinstance(start, str) else self._variance
         for number, share in enumerate(SHARES):
             is_last = number + 1 == len(SHARES)
-            s = likelihood_s(size, self.tau, variance) if self.s is None else self.s
-            run = self._run(pad(problem) if is_last else left, s, share * budget, start, seed + number)
+            s = self._usual_s(size, start, variance) if self.s is None else self.s
+            run = self._run(padded if is_last else left, s, share * budget, start, seed + number)
             start = run.paths
             if not is_last:
                 models = Ensemble(network, np.concatenate(start))
                 variance, noise = _errors(models, run, x[is_held_out], y[is_held_out])
-        self._variance: float = variance
+            self.likelihoods_ = float(run.s[0]) * run.target.tau * variance / size
+        self._variance = variance
         self.noise_ = self._units[1] * noise
         return run
+
+    def _noted(self, run: Run, network: Trainable, x: np.ndarray) -> tuple[float, float]:
+        """v, and the standard deviation of the noise, of a run that has searched for s, whose c is noted."""
+        found = RunFacts.of(run).likelihoods
+        assert found is not None
+        self.likelihoods_ = found
+        of_model = found * len(x) / (float(run.s[0]) * run.target.tau)
+        _, spread = Ensemble(network, np.concatenate(run.paths)).predict(x, return_std=True)
+        scatter = float((spread**2).mean())
+        variance = max(of_model - scatter, _LEAST_VARIANCE)
+        return variance, self._units[1] * noise_of_labels(variance, scatter)
 
 
 def _errors(models: Ensemble, run: Run, x: np.ndarray, y: np.ndarray) -> tuple[float, float]:

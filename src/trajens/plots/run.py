@@ -16,7 +16,7 @@ from trajens.datasets.perceptron import perceptron_loss
 from trajens.ensemble.uncertainty import Predictions, reliability
 from trajens.errors import choice, require
 from trajens.plots import style
-from trajens.records import Records, chains_by_s, learning_curve
+from trajens.records import Records, chains_by_s, learning_curve, way_of
 from trajens.run.stored import HasRecords
 from trajens.run.tables import rows_by_s
 
@@ -39,7 +39,7 @@ class DrawnCurve(NamedTuple):
 def plot_run(run: HasRecords, axes: Any = None, against: str | None = None) -> Any:
     """Loss, s, acceptance rate and mean batch of a run, in the mean over the chains of every s.
 
-    Bands are standard errors over chains. A run that began with an evolution strategy has its loss drawn too, dashed,
+    Bands are standard errors over chains. A run with a start that took pairs of losses has its loss drawn too, dashed,
     and the end of burn-in is a vertical line.
 
     Parameters
@@ -49,7 +49,7 @@ def plot_run(run: HasRecords, axes: Any = None, against: str | None = None) -> A
         Default those of a new figure.
     against : "epochs" or "pairs", optional
         What is drawn against: proposals per chain, or pairs of losses evaluated; default epochs, or pairs where the
-        run began with an evolution strategy, which has no epochs.
+        run has such a start, which has no epochs.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def plot_run(run: HasRecords, axes: Any = None, against: str | None = None) -> A
         _scale(panel, np.concatenate([records[name][curve.chains].mean(0) for curve in curves]))
     if start and against == PAIRS:
         pairs, loss = learning_curve(start, {})
-        panels[0].plot(pairs, loss, color="0.4", linestyle="--", label="evolution strategy")
+        panels[0].plot(pairs, loss, color="0.4", linestyle="--", label=f"start by {way_of(start)}")
     if len(curves) > 1 or (start and against == PAIRS):
         panels[0].legend()
     return panels

@@ -17,10 +17,21 @@ from trajens.columns import REASONS
 from trajens.convergence import Converged, Group, by_s
 from trajens.convergence.criteria import FEWEST_DRAWS
 from trajens.files import in_shell
-from trajens.records import Records, Started, error_of_s, has_summary, judge_shifts, shifts_of_means, summarise_start
+from trajens.records import (
+    EVOLUTION,
+    SEARCH,
+    Records,
+    Started,
+    error_of_s,
+    has_summary,
+    judge_shifts,
+    shifts_of_means,
+    summarise_start,
+)
 from trajens.run.audits import pairs_for_audit
 from trajens.run.control import LIKELIHOODS, Budget
 from trajens.run.run import Run
+from trajens.run.search import best_likelihoods
 from trajens.run.stored import StoredRun
 
 _ERRORS = 3.0
@@ -87,7 +98,7 @@ class RunFacts:
     is_s_asked : bool
         Whether s was given to a run by data.
     start : Records
-        Those of its start by evolution; empty where there was none.
+        Those of its start; empty where there was none that took pairs of losses.
     likelihoods : float or None
         Of the examples, that the models of a path weigh together where s stopped for them; None where it did not.
     is_searched : bool
@@ -137,7 +148,7 @@ class RunFacts:
             asked=Converged(**{k: v for k, v in asked.items() if k != "type"}) if asked else None,
             is_s_asked=bool(controller.get("is_to_s")),
             start=run.start_records,
-            likelihoods=_likelihoods(run.records, controller),
+            likelihoods=_likelihoods(run, controller),
             is_searched=controller.get("searched_on") is not None,
             is_start_common=run.is_start_common,
             size=float(known.get("examples") or math.inf),
@@ -158,9 +169,11 @@ class RunFacts:
         return {name: values[:, is_after] for name, values in self.records.items()} if is_after.any() else {}
 
 
-def _likelihoods(records: Records, controller: dict[str, Any]) -> float | None:
+def _likelihoods(run: Run | StoredRun, controller: dict[str, Any]) -> float | None:
     """What the s of a run by data comes to in likelihoods, where it was searched for or is as large as it may be."""
-    known = {f.name: controller[f.name] for f in fields(Budget) if f.name in controller}
+    known, records = {f.name: controller[f.name] for f in fields(Budget) if f.name in controller}, run.records
+    if known.get("is_searched_before"):
+        return best_likelihoods(run.search, known["searched_on"])
     if not records or known.get("likely_size") is None:
         return None
     budget, held_out = Budget(**known), records.get("loss_held_out", np.full((1, 1), np.nan))
@@ -168,6 +181,9 @@ def _likelihoods(records: Records, controller: dict[str, Any]) -> float | None:
     before = max(int(np.flatnonzero(records["s"][0] == records["s"][0, -1])[0]) - 1, 0)
     found = float(records["s"][0, -1]) / budget.largest_s(float(held_out[:, before % held_out.shape[1]].mean()), 1.0)
     return found if found > 0 and (budget.searched_on is not None or found >= _NEAR_LARGEST * LIKELIHOODS) else None
+
+
+_WAYS = {EVOLUTION: "an evolution strategy", SEARCH: "a search for s, without a fifth of the examples"}
 
 
 def report(run: Run) -> str:
@@ -180,16 +196,21 @@ def report(run: Run) -> str:
         why = f"{facts.likelihoods:.2g} likelihoods of the examples in all models of a path; "
         why += "the best for examples held out" if facts.is_searched else "more learns them by heart"
     came = "" if begun is None else f", {begun.share:.0%} of the budget, to a loss of {begun.loss:.4g}"
-    start = f"start: {run.run_state.start_pairs:.2g} pairs of losses per chain for an evolution strategy{came}\n"
+    # Runs of earlier versions have pairs of an evolution strategy, and no records of it.
+    way = _WAYS[EVOLUTION if begun is None else begun.way]
+    start = f"start: {run.run_state.start_pairs:.2g} pairs of losses per chain for {way}{came}\n"
     moves = f", moves of size {found['move_size']:.2g}" if np.isfinite(found["move_size"]) else ""
     scores = ", examples drawn by their losses" if run.settings.is_reweighting else ""
     among = "" if run.target.problem.population.limit else among_examples(found["batch_size"], run.target.problem.size)
     asked = "" if tolerance is None else f" (tolerance {tolerance:.1%})"
+    error = f"error of s, audited: {audited_error(found)}{asked}"
+    if facts.is_exact:
+        error = "error of s: none, every decision was made on all examples"
     return (
         (start if run.run_state.start_pairs > 0 else "")
         + f"chosen: s = {_listed(run.s)} ({why}), sigma = {run.target.sigma:.3g}{moves}, batches of "
         + f"{found['batch_size']:.0f}{among}{scores}\n"
-        + f"loss per model: {found['loss']:.4g}\nerror of s, audited: {audited_error(found)}{asked}\n"
+        + f"loss per model: {found['loss']:.4g}\n{error}\n"
         + (f"shift of means, audited: {audited_shift(found)}\n" if np.isfinite(found["mean_shift_stderr"]) else "")
         + f"next: {advice(run).replace('--', '')}"
     )

@@ -10,7 +10,8 @@ read so far:
 - where the loss of the paths is clearly above that of a trained start, s rises by their ratio with a renewal, since
   what is above the minimum falls like 1/s: as long as the budget is for some renewals, paths keep what the start found;
 - where examples are few and some are held out, s is the one at which these are predicted best: it is searched for
-  first (`trajens.run.search`), and burn-in lasts half as long again;
+  first (`trajens.run.search`), and burn-in lasts half as long again. Where none are held out, the search is a run of
+  its own without a fifth of them, at whose s and paths the run on all of them begins;
 - else s stays below the one at which the models of a path weigh together as much as some likelihoods of the data, where
   the loss is one: more of it learns the examples by heart. With the squared error a likelihood has the variance v of
   labels around the true function, which is twice the loss of examples that are held out. Once s is there, burn-in lasts
@@ -92,7 +93,7 @@ LEFT = 0.1
 
 _FASTEST = math.log(2.0)
 """Rise of ln s between two records, at most."""
-_LARGEST_S = 1e12
+LARGEST_S = 1e12
 """Beyond that nothing is known of s."""
 _SETTLED = 0.02
 """Relative distance of s from where it ends, from which on it counts as there."""
@@ -280,6 +281,10 @@ class Budget(Controller):
         How long the run may take, its start and compilations included; `pairs` are then what that is at first sight.
     searched_on : int, optional
         Examples that are held out, for which s is searched.
+    searching : float
+        Of what is read after the start, the part in which s is searched for; 1 of a run that ends with its search.
+    is_searched_before : bool
+        Whether s was searched for by such a run, which was the start of this one: s stays where it begins.
     """
 
     pairs: float
@@ -291,6 +296,18 @@ class Budget(Controller):
     is_noise_unknown: bool = False
     seconds: float | None = None
     searched_on: int | None = None
+    searching: float = SEARCHING
+    is_searched_before: bool = False
+
+    @property
+    def is_search(self) -> bool:
+        """Whether s is searched for in this run."""
+        return self.searched_on is not None and not self.is_searched_before
+
+    @property
+    def is_only_search(self) -> bool:
+        """Whether the run ends with its search."""
+        return self.is_search and self.searching == 1.0
 
     def largest_s(self, held_out_loss: float, likelihoods: float = LIKELIHOODS) -> float:
         """The s above which models learn examples by heart; infinite where nothing is known of that."""
@@ -301,8 +318,8 @@ class Budget(Controller):
 
     def first_s(self, s: float, held_out_loss: float) -> float:
         """Where s begins: at the s that was found for the start, or at the least that is tried."""
-        if self.searched_on is not None:
-            return min(self.largest_s(held_out_loss, LOWEST), _LARGEST_S)
+        if self.is_search:
+            return min(self.largest_s(held_out_loss, LOWEST), LARGEST_S)
         return min(s, self.largest_s(held_out_loss))
 
     def renewals(self, start_pairs: float) -> float:
@@ -323,13 +340,17 @@ class Budget(Controller):
             if info.recorded and self._can_plan_again(info, total) and info.is_beyond():
                 control = control._replace(burn_in=MAX_EPOCHS)
             return Update(control, False, False, True, self._following(info, total))
+        if self.is_only_search:
+            return self._search(info, control, total)
         rising = self._rising(info, total)
         is_reached = self.loss is not None and info.loss <= self.loss
         if now >= 1.0 or is_reached or self._has_settled(info, total):
             over = control._replace(burn_in=info.epoch, tilt=1.0 if self.is_to_s else control.tilt)
             return Update(over, True, False, True, self._following(info, total), _AUDITS_TO_ITS_END)
-        if self.searched_on is not None:
+        if self.is_search:
             return self._search(info, control, total)
+        if self.is_searched_before:
+            return self._stay(info, control, total)
         limit = math.log(self.largest_s(info.held_out_loss) / control.tilt)
         rise = max(min(self._rise(control, (before, now), info, rising), limit), -_FASTEST)
         tilt = control.tilt * math.exp(rise)
@@ -346,7 +367,7 @@ class Budget(Controller):
     def _search(self, info: RecordInfo, control: Control, total: float) -> Update:
         """The next s to try, or the best one."""
         assert self.searched_on is not None
-        search, whole = info.search, SEARCHING * total
+        search, whole = info.search, self.searching * total
         before, now = ((used - info.start_pairs) / whole for used in (info.pairs_used - info.pairs, info.pairs_used))
         # On a clock the whole may grow: what has been found stays.
         was_over = info.settled_pairs < math.inf
@@ -355,12 +376,19 @@ class Budget(Controller):
             search = add_record(search, likelihoods_at(before), info.predictive_loss)
         likelihoods = best_likelihoods(search, self.searched_on) if is_over else likelihoods_at(now)
         s = self.largest_s(info.held_out_loss, likelihoods)
-        control = control._replace(tilt=s) if s < _LARGEST_S else control
+        control = control._replace(tilt=s) if s < LARGEST_S else control
         # Of burn-in, as it is known to be here.
         passes = partial(_passes, before / SEARCHED, now / SEARCHED)
-        following = self._following(info, total)
+        following = () if is_over and self.is_only_search else self._following(info, total)
         is_planning, is_reweighting = passes(PLANNING), passes(REWEIGHTING)
         return Update(control, is_planning, is_reweighting, is_over, following, _AUDITS_IN_BURN_IN, search=search)
+
+    def _stay(self, info: RecordInfo, control: Control, total: float) -> Update:
+        """Go on in burn-in at the s that was found before."""
+        ends = info.pairs_used - info.pairs, info.pairs_used
+        before, now = ((used - info.start_pairs) / (SETTLING * total) for used in ends)
+        is_planning, is_reweighting = (_passes(before, now, parts) for parts in (PLANNING, REWEIGHTING))
+        return Update(control, is_planning, is_reweighting, True, self._following(info, total), _AUDITS_IN_BURN_IN)
 
     def _pairs_in_time(self, info: RecordInfo) -> float:
         """What the seconds that are left come to at the present rate, with what was done."""
@@ -371,10 +399,10 @@ class Budget(Controller):
 
     def _has_settled(self, info: RecordInfo, total: float) -> bool:
         """Whether s is as large as it may be, and paths have had as long again as it took, and time to follow."""
-        if not self.is_to_s and self.largest_s(info.held_out_loss) == math.inf:
+        if not (self.is_to_s or self.is_searched_before) and self.largest_s(info.held_out_loss) == math.inf:
             return False
         used, until = info.pairs_used - info.start_pairs, info.settled_pairs - info.start_pairs
-        if used < max((2.0 if self.searched_on is None else SEARCHED) * until, SETTLING * total):
+        if used < max((SEARCHED if self.is_search else 2.0) * until, SETTLING * total):
             return False
         return not self.is_to_s or info.renewals * (used - until) >= STANDING * info.pairs
 

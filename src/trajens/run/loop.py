@@ -219,7 +219,7 @@ class Loop:
     def _predict_held_out(self, run: RunState) -> float:
         """Log loss of all models together on examples that are held out, as long as s is searched for by it."""
         problem, controller = self.sampler.target.problem.held_out, self.controller
-        is_asked = isinstance(controller, Budget) and controller.searched_on is not None
+        is_asked = isinstance(controller, Budget) and controller.is_search
         if problem is None or not is_asked or run.settled_pairs < math.inf:
             return math.nan
         losses = losses_of_each(problem, np.asarray(run.state.path), HELD_OUT_EXAMPLES)

@@ -23,8 +23,9 @@ from trajens.run.control import Budget
 from trajens.run.identity import RunIdentity
 from trajens.run.progress import Show, Stop
 from trajens.run.run import Run, renamed_settings, run_or_resume
+from trajens.run.start import HELD_OUT
 from trajens.run.stored import StoredRun
-from trajens.run.train import HELD_OUT, in_usual_precision
+from trajens.run.train import in_usual_precision
 from trajens.sampling import exchange
 from trajens.sampling.settings import Settings, SettingsDict, settings_of
 from trajens.schedule import Ramp, Steps

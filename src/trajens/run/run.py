@@ -97,12 +97,18 @@ class Run(Recorded):
 
     @property
     def start_records(self) -> Records:
-        """How the loss fell in a start by evolution, as arrays (chains, records); empty where there was none.
+        """How the loss fell in a start that took pairs of losses, as arrays (chains, records); empty without one.
 
-        ``data_used`` are the pairs of losses so far, and go on in those of `records`; ``loss`` is the mean, since the
-        record before, over all models that the strategy tried, on its minibatches.
+        ``data_used`` are the pairs of losses so far, and go on in those of `records`. Of an evolution strategy ``loss``
+        is the mean, since the record before, over all models that it tried, on its minibatches; of a search for s it is
+        that of the paths, beside ``s`` and ``loss_held_out``.
         """
         return self.run_state.start
+
+    @property
+    def search(self) -> np.ndarray:
+        """What was found where s was searched for, see `trajens.run.search`."""
+        return self.run_state.search
 
     @property
     def is_start_common(self) -> bool:

@@ -30,6 +30,8 @@ BINS = 16
 """Pieces of ln c in which H is averaged."""
 
 _DEGREE = 3
+_NEAR = 0.3
+"""Of ln c, over which what depends on it smoothly is averaged."""
 _NOISES = np.geomspace(0.25, 1.5, 13)
 """Variances of labels that are tried, in units of the mean squared error of a model."""
 
@@ -60,13 +62,21 @@ def best_likelihoods(search: np.ndarray, examples: float) -> float:
     is_known = records > 0
     if is_known.sum() <= _DEGREE:
         return USUAL
-    logs = math.log(LOWEST) + (np.arange(BINS) + 0.5) / BINS * math.log(HIGHEST / LOWEST)
+    logs = (math.log(LOWEST) + (np.arange(BINS) + 0.5) / BINS * math.log(HIGHEST / LOWEST))[is_known]
     weight = np.sqrt(records[is_known])
-    losses = sums[is_known] / records[is_known]
-    found = np.polynomial.Polynomial.fit(logs[is_known], losses, _DEGREE, w=weight)
-    tried = np.linspace(logs[is_known][0], logs[is_known][-1], 201)
+    found = np.polynomial.Polynomial.fit(logs, sums[is_known] / records[is_known], _DEGREE, w=weight)
+    tried = np.linspace(logs[0], logs[-1], 201)
     prior = (tried - math.log(USUAL)) ** 2 / (2 * WIDTH**2)
     return float(np.exp(tried[np.argmin(examples * found(tried) + prior)]))
+
+
+def at_likelihoods(likelihoods: np.ndarray, values: np.ndarray, c: float) -> float:
+    """What was measured (records,) at these numbers of likelihoods, at `c`: the mean of those that are near."""
+    values = np.asarray(values, np.float64)
+    distance = np.log(np.asarray(likelihoods) / c) / _NEAR
+    # In units of the nearest one, so that some weight is left however far they are.
+    weight = np.exp(-0.5 * (distance**2 - np.min(distance**2))) * np.isfinite(values)
+    return float(np.sum(weight * np.nan_to_num(values)) / weight.sum()) if weight.sum() > 0 else math.nan
 
 
 def predictive_loss(losses: np.ndarray, is_noise_unknown: bool) -> float:

@@ -1,4 +1,7 @@
-"""Start of a training: a model by evolution, a random one, weights of one's own or the paths of another run.
+"""Start of a training: a model by evolution, a search for s, random models, one's own or the paths of another run.
+
+A search for s is a run of its own without a fifth of the examples (`trajens.run.search`); the run after it has all of
+them, and begins at its paths and at the s that was found.
 
 The first s follows from slopes.
 
@@ -29,15 +32,17 @@ from trajens.acceptance.penalty import RHO_LARGEST
 from trajens.errors import Stopped, require
 from trajens.losses import compiled_losses_of_pairs
 from trajens.precision import as_single
-from trajens.problem import Problem
-from trajens.records import Records
-from trajens.run.control import Budget
+from trajens.problem import NOISE, Problem
+from trajens.records import EVOLUTION, SEARCH, Records
+from trajens.run.control import LARGEST_S, Budget, likelihood_s
 from trajens.run.identity import RunIdentity, require_same
 from trajens.run.progress import Progress, ProgressBar, Show
+from trajens.run.run import Run, run_or_resume
+from trajens.run.search import SEARCHING, at_likelihoods, best_likelihoods, likelihoods_at, no_search
 from trajens.run.state import IDENTITY, RunState, first_run_state, is_common
 from trajens.run.stored import StoredRun
 from trajens.sampling.kernel import State
-from trajens.sampling.measure import HELD_OUT_EXAMPLES, mean_losses
+from trajens.sampling.measure import HELD_OUT_EXAMPLES, SHARE_OF_MEASURING, mean_losses
 from trajens.sampling.program import Control
 from trajens.sampling.sampler import Sampler, reweight
 from trajens.sampling.starts import Evolution, Evolving, StartCurve, evolve
@@ -110,7 +115,13 @@ def slopes(sampler: Sampler, state: State, pairs: float = math.inf, control: Con
 BUDGET = 2.5e7
 """Pairs of losses that a run takes unless it is told otherwise: some minutes on two cores for the paper's network."""
 
-EVOLUTION, RANDOM, AUTO = "evolution", "random", "auto"
+RANDOM, AUTO = "random", "auto"
+
+HELD_OUT = 0.2
+"""Share of the examples that is held out to search for s by, or to know the noise of labels by."""
+
+_RECORDS_OF_SEARCH = 8, 100
+"""How often a search of its own is recorded, at least and at most."""
 
 SHARE_OF_EVOLUTION, LESS = 0.6, 0.6
 """Of the usual budget, for a start by evolution; larger ones spend more on it by this power, a smaller share."""
@@ -157,19 +168,27 @@ class Start:
     pairs : float
         Of losses per chain, that were taken to find them.
     records : dict of arrays (chains, records)
-        See `StartCurve.records`; none where nothing was taken.
+        See `StartCurve.records`; those of a search have ``s`` and ``loss_held_out`` too; none where nothing was taken.
+    s : float, optional
+        What was found in a search.
+    search : (2, bins)
+        What the search went by.
     """
 
     paths: np.ndarray | None
     pairs: float = 0.0
     records: Records = field(default_factory=dict)
+    s: float | None = None
+    search: np.ndarray = field(default_factory=no_search)
 
 
 def usual_start(budget: Budget, start: Any = AUTO) -> Any:
-    """The `start` that was given; where that is AUTO, random models if s is searched for, which learn by and by."""
-    if not isinstance(start, str) or start != AUTO:
+    """The `start` that was given; where s is searched for, the search or random models, which learn by and by."""
+    if not isinstance(start, str) or start not in (AUTO, RANDOM):
         return start
-    return EVOLUTION if budget.searched_on is None else RANDOM
+    if budget.is_searched_before:
+        return SEARCH
+    return EVOLUTION if start == AUTO and budget.searched_on is None else RANDOM
 
 
 def starting_paths(
@@ -183,6 +202,8 @@ def starting_paths(
 ) -> Start:
     """Find the paths that `start` of `trajens.train` stands for."""
     target, chains = sampler.target, sampler.settings.chains
+    if budget.is_searched_before:
+        return _search(sampler, budget, show, directory, stop)
     if not isinstance(start, (str, Path)):
         return Start(_constant(start, target, chains))
     if start == RANDOM:
@@ -239,6 +260,66 @@ def _evolve(
     return Start(_constant(chosen[:, None], target, chains), float(took), records)
 
 
+def _search(
+    sampler: Sampler, budget: Budget, show: ShowStart, directory: RunDirectory | None, stop: Callable[[], bool] | None
+) -> Start:
+    """Paths at the end of a search, and the s for all examples, with labels as noisy as those that were held out."""
+    target, settings = sampler.target, replace(sampler.settings, keep_paths=False, observe={})
+    problem, controller = target.problem.hold_out(HELD_OUT), search_budget(target.problem, budget, settings.chains)
+    identity = RunIdentity(Target(problem, target.tau, target.sigma, 1.0, target.prior), settings, controller)
+
+    def begin(sampler: Sampler, _: RunIdentity) -> RunState:
+        return first_state(sampler, controller, Start(None))
+
+    def shown(now: Progress) -> None:
+        show(now.data_used // now.chains, now.loss, now.seconds, now.chains)
+
+    own = None if directory is None else directory.of_search()
+    run = run_or_resume(identity, begin, own, progress=shown, stop=stop)
+    if not run.is_complete:
+        done = run.run_state.pairs_used / controller.pairs
+        raise Stopped(f"stopped in the search for s, with which the run begins, after {done:.0%} of it")
+    records = {name: run.records[name] for name in ("data_used", "loss", "s", "loss_held_out")}
+    return Start(run.paths, run.run_state.pairs_used, records, _found_s(run, target.problem), run.run_state.search)
+
+
+def search_budget(problem: Problem, budget: Budget, chains: int) -> Budget:
+    """What a search takes of a budget for this problem, none of whose examples are held out."""
+    pairs = SEARCHING * budget.pairs
+    fewest, most = _RECORDS_OF_SEARCH
+    return Budget(
+        pairs,
+        int(min(max(affordable_records(problem, chains * budget.tau, chains * pairs), fewest), most)),
+        budget.tau,
+        likely_size=problem.num_weighted - budget.searched_on if budget.searched_on else None,
+        is_noise_unknown=problem.likelihood == NOISE,
+        seconds=None if budget.seconds is None else SEARCHING * budget.seconds,
+        searched_on=budget.searched_on,
+        searching=1.0,
+    )
+
+
+def affordable_records(problem: Problem, models: int, pairs: float) -> float:
+    """How often so many models can be measured on all examples, at a share of a budget for all of them."""
+    # Two models share a pair.
+    return SHARE_OF_MEASURING * pairs / (models / 2 * problem.size)
+
+
+def _found_s(run: Run, problem: Problem) -> float:
+    """The s at which all examples weigh as many likelihoods as were found to be best."""
+    controller, used = run.controller, run.records["data_used"].mean(0)
+    assert isinstance(controller, Budget)
+    assert controller.searched_on is not None
+    best, variance = best_likelihoods(run.run_state.search, controller.searched_on), 1.0
+    if controller.is_noise_unknown:
+        # A record speaks of the s at the one before it.
+        tried = np.array([likelihoods_at(part) for part in np.concatenate([[0.0], used[:-1]]) / used[-1]])
+        variance = 2.0 * at_likelihoods(tried, run.records["loss_held_out"].mean(0), best)
+    found = likelihood_s(problem.num_weighted, controller.tau, variance, best) if variance > 0 else math.inf
+    # Where labels have no noise, or nothing was measured, the last s was as large as it may be.
+    return found if found < LARGEST_S else float(run.s[0])
+
+
 def _load_start(identity: RunIdentity, directory: RunDirectory | None) -> tuple[Arrays | None, Arrays]:
     """How far a start had come that was stopped, and what it must be known by."""
     if directory is None:
@@ -277,8 +358,9 @@ def _losses(problem: Problem, pairs: np.ndarray, some: np.ndarray) -> np.ndarray
     return np.where(np.isfinite(mean), mean, np.inf)
 
 
-def first_state(sampler: Sampler, budget: Budget, paths: np.ndarray | None, pairs: float) -> RunState:
-    """The state before the first epoch: paths that took `pairs` pairs per chain, a first s, moves that suit it."""
+def first_state(sampler: Sampler, budget: Budget, start: Start) -> RunState:
+    """The state before the first epoch: the paths of a start, a first s, moves that suit it."""
+    paths, pairs = start.paths, start.pairs
     state, control, program = sampler.init(paths), sampler.control, sampler.program
     if sampler.settings.is_reweighting:
         control, _ = reweight(sampler, state, control, pairs)
@@ -289,11 +371,11 @@ def first_state(sampler: Sampler, budget: Budget, paths: np.ndarray | None, pair
     known = math.nan
     if held_out is not None:
         known = float(mean_losses(held_out, np.asarray(state.path), HELD_OUT_EXAMPLES).mean())
-    s = budget.first_s(s, known)
+    s = budget.first_s(s, known) if start.s is None else start.s
     if program.is_tuned:
         state = sampler.with_share(state, found.share_at(s, program.chunk))
     goal, reference = float(sampler.target.s_values.max()), math.inf
-    if paths is not None:
+    if paths is not None and start.s is None:
         ends = np.asarray(state.path)[:, [0, -1]]
         some = _checked(sampler.target.problem, budget.pairs)
         reference = float(_losses(sampler.target.problem, ends, some).mean())
@@ -302,6 +384,7 @@ def first_state(sampler: Sampler, budget: Budget, paths: np.ndarray | None, pair
     state = sampler.with_memory(state, memory) if memory else state
     first = budget.first_mark(program.chunk, program.lanes, pairs)
     begun = first_run_state(state, control, np.array([first]), pairs)
+    begun = replace(begun, start=start.records, search=start.search)
     return replace(begun, reference_loss=reference, is_start_common=is_common(state.path))
 
 
@@ -316,12 +399,13 @@ def compile_ahead(sampler: Sampler, budget: Budget) -> None:
 
 
 class ShowStart:
-    """Shows the start, where progress is shown."""
+    """Shows the start, where progress is shown; it is called by the name of its `phase`."""
 
-    def __init__(self, progress: bool | Show, pairs: float):
+    def __init__(self, progress: bool | Show, pairs: float, phase: str = EVOLUTION):
         self._show: Any = progress
+        self._phase = phase
         if progress is True:
-            self._show = ProgressBar(pairs, label=EVOLUTION, curve=True, unit="pairs", is_followed=True)
+            self._show = ProgressBar(pairs, label=phase, curve=True, unit="pairs", is_followed=True)
 
     def __call__(self, pairs: int, loss: float, seconds: float, chains: int) -> None:
         if self._show:
@@ -334,7 +418,7 @@ class ShowStart:
                     batch_size=math.nan,
                     data_used=pairs * chains,
                     chains=chains,
-                    phase=EVOLUTION,
+                    phase=self._phase,
                 )
             )
 

@@ -23,6 +23,7 @@ from trajens.problem import Problem
 from trajens.records import Records, after_burn_in, has_summary, summarise
 from trajens.run.arviz import inference_data
 from trajens.run.identity import describe_machine, require_same, require_same_network
+from trajens.run.search import no_search
 from trajens.run.state import FORMAT, IDENTITY, start_in
 from trajens.run.tables import NumberTable, Summary, records_frame, rows_by_s
 from trajens.storage.checkpoint import Arrays
@@ -46,7 +47,7 @@ class HasRecords(Protocol):
 
     @property
     def start_records(self) -> Records:
-        """How the loss fell in a start by evolution; empty where there was none."""
+        """How the loss fell in a start that took pairs of losses; empty without one."""
 
     @property
     def burn_in(self) -> int:
@@ -203,8 +204,13 @@ class StoredRun(Recorded):
 
     @property
     def start_records(self) -> Records:
-        """How the loss fell in the start by evolution, see `trajens.Run`; empty without one."""
+        """How the loss fell in the start, see `trajens.Run`; empty without one that took pairs of losses."""
         return start_in(self.arrays)
+
+    @property
+    def search(self) -> np.ndarray:
+        """What was found where s was searched for, see `trajens.run.search`."""
+        return self.arrays.get("search", no_search())
 
     @cached_property
     def paths(self) -> np.ndarray:

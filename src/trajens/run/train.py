@@ -24,7 +24,7 @@ from trajens.losses import CrossEntropy
 from trajens.models.binary import Binary
 from trajens.moves import Proposer, SingleSite, by_layer
 from trajens.problem import NOISE, Problem
-from trajens.records import MAX_EPOCHS
+from trajens.records import EVOLUTION, MAX_EPOCHS, SEARCH
 from trajens.run.advice import report
 from trajens.run.control import Budget
 from trajens.run.identity import RunIdentity
@@ -33,9 +33,11 @@ from trajens.run.run import Run, directory_of, renamed_settings, run_or_resume
 from trajens.run.start import (
     AUTO,
     BUDGET,
-    EVOLUTION,
+    HELD_OUT,
     RANDOM,
     ShowStart,
+    Start,
+    affordable_records,
     compile_ahead,
     evolution_pairs,
     first_state,
@@ -45,7 +47,7 @@ from trajens.run.start import (
 )
 from trajens.run.state import RunState
 from trajens.sampling.footprint import require_room
-from trajens.sampling.measure import HELD_OUT_EXAMPLES, SHARE_OF_MEASURING
+from trajens.sampling.measure import HELD_OUT_EXAMPLES
 from trajens.sampling.sampler import Sampler
 from trajens.sampling.settings import BY_LOSSES, Settings, SettingsDict, settings_of
 from trajens.sampling.starts import Evolution, Evolving, evolve
@@ -76,9 +78,6 @@ LARGE = 1000
 
 CHAINS_OF_FEW = 4
 """Chains on so few examples: independent ones can be compared, and vote together."""
-
-HELD_OUT = 0.2
-"""Of examples with noisy labels, the share that is held out to know the noise by."""
 
 PASSES_PER_PATH = 2000
 """Pairs of losses per example from which on a path of its own is worth more than a longer one."""
@@ -207,15 +206,14 @@ def train_as_set_up(
     require_room(target, settings, budget.records, directory is not None)
 
     def begin(sampler: Sampler, identity: RunIdentity) -> RunState:
-        if isinstance(start, str) and start in (EVOLUTION, RANDOM):
+        if isinstance(start, str) and start in (EVOLUTION, RANDOM, SEARCH):
             # Models of the user's are looked at before anything is compiled.
             compile_ahead(sampler, budget)
-        with ShowStart(progress, budget.pairs) as show:
+        with ShowStart(progress, budget.pairs, SEARCH if budget.is_searched_before else EVOLUTION) as show:
             # A start has no `Progress` that a run would have.
             stop_start: Any = None if takes_progress(stop) else stop
             found = starting_paths(sampler, budget, start, show, directory, stop_start, identity=identity)
-        first = first_state(sampler, budget, found.paths, found.pairs)
-        return replace(first, seconds=time.perf_counter() - began, start=found.records)
+        return replace(first_state(sampler, budget, found), seconds=time.perf_counter() - began)
 
     return run_or_resume(RunIdentity(*setup), begin, directory, progress=progress, stop=stop)
 
@@ -258,11 +256,12 @@ def training_setup(
     is_noise_unknown = is_free and problem.likelihood == NOISE
     # A start that was given would be lost at the small values of s that are tried.
     is_searched = is_free and isinstance(start, str) and start in (AUTO, RANDOM) and is_searchable(problem)
-    if problem.held_out is None and (is_noise_unknown or is_searched):
+    # What is held out for the search alone is trained on after it.
+    is_searched_before = is_searched and problem.held_out is None
+    is_noise_unknown = is_noise_unknown and not is_searched_before
+    if problem.held_out is None and is_noise_unknown:
         problem = problem.hold_out(HELD_OUT)
-    searched_on = None
-    if problem.held_out is not None and is_searched:
-        searched_on = min(problem.held_out.size, HELD_OUT_EXAMPLES)
+    searched_on = min(num_held_out(problem), HELD_OUT_EXAMPLES) if is_searched else None
     if tau is None:
         tau = TAU if searched_on is None else TAU_OF_FEW
     problem = in_usual_precision(problem, prior, given.get("devices"))
@@ -290,9 +289,10 @@ def training_setup(
         target.tau,
         is_to_s=s is not None,
         loss=goal,
-        likely_size=None if problem.likelihood is None else problem.size,
+        likely_size=None if problem.likelihood is None else problem.num_weighted,
         is_noise_unknown=is_noise_unknown,
         searched_on=searched_on,
+        is_searched_before=is_searched_before,
     )
     return TrainingSetup(target, how, course)
 
@@ -318,8 +318,12 @@ def has_few(problem: Problem) -> bool:
 
 def is_searchable(problem: Problem) -> bool:
     """Whether there are few enough examples for a search for s, and enough to be told something by a share of them."""
-    held_out = HELD_OUT * problem.size if problem.held_out is None else problem.held_out.size
-    return has_few(problem) and held_out >= FEWEST_HELD_OUT
+    return has_few(problem) and num_held_out(problem) >= FEWEST_HELD_OUT
+
+
+def num_held_out(problem: Problem) -> int:
+    """Examples that are held out, or would be."""
+    return round(HELD_OUT * problem.num_weighted) if problem.held_out is None else problem.held_out.size
 
 
 def usual_chains(problem: Problem) -> int:
@@ -331,9 +335,7 @@ def usual_records(problem: Problem, models: int, budget: float) -> int:
     """How often a run by data is recorded: on few examples as often as keeps measuring at a share of the budget."""
     if not has_few(problem):
         return RECORDS
-    # Two models share a pair.
-    affordable = SHARE_OF_MEASURING * budget / (models / 2 * problem.size)
-    return int(min(max(affordable, RECORDS), RECORDS_OF_FEW))
+    return int(min(max(affordable_records(problem, models, budget), RECORDS), RECORDS_OF_FEW))
 
 
 def is_by_layer(problem: Problem) -> bool:
@@ -394,7 +396,7 @@ def pairs_per_second(setup: TrainingSetup, start: Any = AUTO) -> float:
     """
     target, settings, budget = setup
     sampler = Sampler(target, settings)
-    first = first_state(sampler, budget, None, 0.0)
+    first = first_state(sampler, budget, Start(None))
     epochs = _TIMED_PHASES * sampler.program.lanes
     # The first call compiles.
     state, _ = sampler.advance(first.state, epochs, first.control)

@@ -7,6 +7,7 @@
     history.bin       the path of every chain at every record, where that is kept
     checkpoint-*.npz  the last two
     start.npz         how far a start by evolution has come, until there is a checkpoint
+    search            the run of a search for s, likewise
     lock              held by the process that writes
 
 Checkpoints know the options, and sums over the records and paths that they count: what was changed is noticed. A
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import time
 import tomllib
 import warnings
@@ -36,7 +38,7 @@ from trajens.storage.plan import plan_text, read_plan
 from trajens.storage.tables import RecordFile, Rows
 
 CONFIG, PLAN, SESSIONS, HISTORY = "config.toml", "plan.json", "sessions.jsonl", "history.bin"
-_LOCK, START = "lock", "start.npz"
+_LOCK, START, SEARCH = "lock", "start.npz", "search"
 OPTIONS = "options"
 """Name of the options among the arrays of a checkpoint."""
 _COUNTS = ("data_used", "data_measured")  # columns of records that never fall
@@ -351,10 +353,19 @@ class RunDirectory:
     def keep_start(self, arrays: Arrays) -> None:
         """Write down how far a start has come, before there is a run; the first checkpoint takes its place."""
         self._require_lock()
-        if self._config is not None and not (self.path / CONFIG).is_file():
-            write_atomically(self.path / CONFIG, self._config.encode())
+        self._write_config()
         checkpoint.write(self.path / START, arrays)
         self._saved = time.monotonic()
+
+    def of_search(self) -> RunDirectory:
+        """The directory of the search that this run begins with, or goes on with; the first checkpoint removes it."""
+        self._require_lock()
+        self._write_config()
+        return RunDirectory(self.path / SEARCH, self.resume, self._seconds)
+
+    def _write_config(self) -> None:
+        if self._config is not None and not (self.path / CONFIG).is_file():
+            write_atomically(self.path / CONFIG, self._config.encode())
 
     def load_start(self) -> Arrays | None:
         """How far the start had come that was written down; None where there is none."""
@@ -425,6 +436,7 @@ class RunDirectory:
                 flush(file)
         checkpoint.save(self.path, epoch, {**make(), **self._options, **self._summed(recorded)})
         (self.path / START).unlink(missing_ok=True)
+        shutil.rmtree(self.path / SEARCH, ignore_errors=True)
         self._saved = time.monotonic()
         # The first one compiles, and says nothing of what others take.
         self._cost = 0.0 if is_first else self._saved - begin

@@ -136,8 +136,8 @@ def _shown(column: Column, group: dict[str, Any]) -> str:
     return "-" if column.average is Average.KNOWN and np.isnan(value) else format(value, column.spec)
 
 
-def _started(pairs: float, share: float, loss: float) -> str:
-    return f"{pairs:,.0f}, {share:.0%}, {loss:.4g}"
+def _started(begun: dict[str, Any]) -> str:
+    return f"{begun['pairs']:,.0f}, {begun['share']:.0%}, {begun['loss']:.4g}"
 
 
 def convergence(group: dict[str, Any]) -> str:
@@ -184,9 +184,9 @@ def table(numbers: dict[str, Any], experiment: Experiment) -> Table:
     elif experiment.config.model is not None:
         add("labels", lambda g: experiment.labels)
     if experiment.is_by_data:
-        add("start", lambda g: str(experiment.start))
+        add("start", lambda g: g["start"]["way"] if "start" in g else str(experiment.start))
         if "start" in groups[0]:
-            add("pairs of the start, share, last loss", lambda g: _started(**g["start"]))
+            add("pairs of the start, share, last loss", lambda g: _started(g["start"]))
         add("examples drawn by", lambda g: experiment.scores or EVEN)
     for column in columns:
         add_column(column)

@@ -16,7 +16,7 @@ from trajens.app.report.chart import Chart, Series
 from trajens.app.report.html import Markup, left_out, panel
 from trajens.app.report.scales import is_logarithmic
 from trajens.columns import BY_NAME, COLUMNS, Average, Column
-from trajens.records import Records, after_burn_in, chains_by_s, learning_curve, of_few
+from trajens.records import EVOLUTION, SEARCH, Records, after_burn_in, chains_by_s, learning_curve, of_few
 from trajens.run.advice import RunFacts
 
 EPOCH = BY_NAME["epoch"].unit
@@ -186,6 +186,20 @@ def is_steep(loss: np.ndarray) -> bool:
     return is_logarithmic(loss, _STEEP)
 
 
+_CAPTIONS = {
+    EVOLUTION: (
+        "an evolution strategy, which looks for a model to start from; its "
+        "loss is the mean over all models it tries, on its minibatches. Then the path begins, and its loss is measured "
+        "on fresh examples. Look for a start that has levelled off, and a path that stays there or falls further."
+    ),
+    SEARCH: (
+        "a search: s rises step by step, and a fifth of the examples, which is held out, says which is best. Then the "
+        "path goes on at that s, with all examples. Look for a path whose loss stays where it is."
+    ),
+}
+"""What a start is, and what to look for."""
+
+
 def learning_panels(facts: RunFacts, loss_unit: str) -> list[Markup]:
     """One chart with the start shaded; none where there was no start, or nothing was written down of it."""
     begun = facts.started()
@@ -199,13 +213,9 @@ def learning_panels(facts: RunFacts, loss_unit: str) -> list[Markup]:
         series,
         x_range=(0.0, max(float(one.x[-1]) for one in series)),
         y_log=is_steep(np.concatenate([one.y for one in series])),
-        shade=(0.0, begun.pairs, f"start by evolution, {share} of the budget"),
+        shade=(0.0, begun.pairs, f"start by {begun.way}, {share} of the budget"),
     )
-    caption = (
-        f"The first {share} of the budget are for an evolution strategy, which looks for a model to start from; its "
-        "loss is the mean over all models it tries, on its minibatches. Then the path begins, and its loss is measured "
-        "on fresh examples. Look for a start that has levelled off, and a path that stays there or falls further."
-    )
+    caption = f"The first {share} of the budget are for {_CAPTIONS[begun.way]}"
     return [panel("learning", "Learning: the start, then the path", chart.svg(), caption)]
 
 

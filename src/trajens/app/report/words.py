@@ -17,7 +17,6 @@ from trajens.app.report.run_view import Evaluation, Remembered
 from trajens.columns import BY_NAME, COLUMNS
 from trajens.run.advice import ATTENTION, OK, UNKNOWN, Finding, RunFacts
 from trajens.run.identity import write_out
-from trajens.run.start import EVOLUTION
 from trajens.run.stored import StoredRun
 
 WORDS = {OK: "in order", ATTENTION: "attention", UNKNOWN: "not known"}
@@ -193,7 +192,7 @@ def _start(name: Any, facts: RunFacts) -> str | None:
     if begun is None:
         return _text(name)
     share = numerals.whole_percent(begun.share)
-    return f"{EVOLUTION}, {begun.pairs:.3g} pairs of losses per chain ({share} of the budget)"
+    return f"{begun.way}, {begun.pairs:.3g} pairs of losses per chain ({share} of the budget)"
 
 
 def _drawn(known: dict[str, Any]) -> str:
