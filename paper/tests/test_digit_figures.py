@@ -19,7 +19,7 @@ from trajens.app.experiment import Experiment
 from trajens.app.resolve import resolve
 from trajens.app.sweeps.directory import Outcome, SweepDirectory, TaskState, keep_outcome
 from trajens.records import of_few
-from trajens.storage.directory import read_toml
+from trajens.storage.options import read_toml
 from trajens_paper import FIGURES, digits, figure_drift
 from trajens_paper.claims import read_claims
 from trajens_paper.figure_curves import figure_curves

@@ -21,7 +21,7 @@ from trajens.randomness import key_of
 from trajens.run.start import EVOLUTION, RANDOM
 from trajens.run.train import RECORDS, RECORDS_OF_FEW, TAU, TAU_OF_FEW, training_setup, usual_move
 from trajens.sampling.settings import SettingsDict, default_burn_in
-from trajens.storage.directory import read_toml
+from trajens.storage.options import read_toml
 
 
 def test_flags_override_the_file_which_overrides_the_defaults(tmp_path):

@@ -16,7 +16,7 @@ from trajens.app.experiment import Experiment
 from trajens.app.resolve import resolve
 from trajens.datasets import Feature, Label, Reading, classes_of, learn, tables
 from trajens.errors import InputError
-from trajens.storage.directory import read_toml
+from trajens.storage.options import read_toml
 
 RNG = np.random.default_rng(0)
 SMALL = ["--tau", "2", "--epochs", "20", "--records", "2", "--chains", "1", "--hidden", "4"]

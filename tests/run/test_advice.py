@@ -7,8 +7,9 @@ import pytest
 
 import trajens as tj
 from tests.command import call
-from trajens.run.advice import ATTENTION, OK, UNKNOWN, RunFacts, advice, among_examples, findings
+from trajens.run.advice import ATTENTION, OK, UNKNOWN, RunFacts, advice, findings
 from trajens.run.control import likelihood_s
+from trajens.run.outcome import among_examples
 from trajens.run.search import HIGHEST, LOWEST
 
 RECORDS, BURN_IN = 20, 80

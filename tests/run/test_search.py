@@ -9,8 +9,9 @@ import trajens as tj
 from tests.run.test_control import PAIRS, RECORDS, TAU, passed
 from trajens.losses import Weighted, WeightedData
 from trajens.records import MAX_EPOCHS
-from trajens.run.advice import RunFacts, report
+from trajens.run.advice import RunFacts
 from trajens.run.control import SEARCHED, Budget, likelihood_s
+from trajens.run.outcome import report
 from trajens.run.search import (
     BINS,
     HIGHEST,

@@ -16,7 +16,8 @@ from trajens.app.cli import train
 from trajens.app.report import history, numerals
 from trajens.randomness import Key, Purpose, fold_in, key_of, normal, words
 from trajens.records import EVOLUTION, Started, learning_curve
-from trajens.run.advice import RunFacts, report
+from trajens.run.advice import RunFacts
+from trajens.run.outcome import report
 from trajens.run.progress import Progress, ProgressBar
 from trajens.sampling import starts
 from trajens.sampling.starts import RECORDS, Evolution, Evolving, StartCurve, evolve

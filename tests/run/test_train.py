@@ -19,9 +19,10 @@ from trajens.columns import AUDITED
 from trajens.losses import losses_of_pairs
 from trajens.records import MAX_EPOCHS, after_burn_in, has_summary
 from trajens.run import loop
-from trajens.run.advice import RunFacts, findings, report
+from trajens.run.advice import RunFacts, findings
 from trajens.run.control import BURN_IN, likelihood_s
 from trajens.run.identity import describe
+from trajens.run.outcome import report
 from trajens.run.search import SEARCHING, best_likelihoods
 from trajens.run.start import SHARE_OF_EVOLUTION, _constant, first_state, scale_of
 from trajens.run.stored import StoredRun

@@ -24,7 +24,7 @@ from trajens.ensemble import Ensemble, vote
 from trajens.errors import require
 from trajens.plots import style
 from trajens.run.progress import SeveralRuns
-from trajens.storage.directory import parse_toml
+from trajens.storage.options import parse_toml
 from trajens_paper import digits
 from trajens_paper.claims import Claim, Measured, claim, difference, least
 from trajens_paper.digits import Group, Setup

@@ -25,9 +25,9 @@ from trajens.models.binary import Binary
 from trajens.moves import Proposer, SingleSite, by_layer
 from trajens.problem import NOISE, Problem
 from trajens.records import EVOLUTION, MAX_EPOCHS, SEARCH
-from trajens.run.advice import report
 from trajens.run.control import Budget
 from trajens.run.identity import RunIdentity
+from trajens.run.outcome import report
 from trajens.run.progress import Show, Stop, takes_progress
 from trajens.run.run import Run, directory_of, renamed_settings, run_or_resume
 from trajens.run.start import (

@@ -20,7 +20,6 @@ import contextlib
 import json
 import shutil
 import time
-import tomllib
 import warnings
 from collections.abc import Callable
 from functools import cached_property
@@ -34,6 +33,7 @@ from trajens.files import Lock, append, flush, in_shell, remove_leftovers, stora
 from trajens.records import Records, num_records
 from trajens.storage import checkpoint
 from trajens.storage.checkpoint import Arrays, Sum, sum_in
+from trajens.storage.options import as_json, read_toml, require_unchanged
 from trajens.storage.plan import plan_text, read_plan
 from trajens.storage.tables import RecordFile, Rows
 
@@ -42,7 +42,6 @@ _LOCK, START, SEARCH = "lock", "start.npz", "search"
 OPTIONS = "options"
 """Name of the options among the arrays of a checkpoint."""
 _COUNTS = ("data_used", "data_measured")  # columns of records that never fall
-_FREE_OPTIONS = ("ahead", "checkpoint_seconds")  # they change nothing in what comes out
 CHECKPOINT_SECONDS = 5.0
 _MIN_WAIT = 20.0
 """Time between two checkpoints, at least, in units of what the last one took: they cost a twentieth at most."""
@@ -114,7 +113,7 @@ class RunFiles:
             return dict(json.loads(known))
         found = read_toml(file) if file.is_file() else None
         if known is not None and found is not None:
-            _require_unchanged(known, found, file)
+            require_unchanged(known, found, file)
         return found
 
     @property
@@ -392,7 +391,7 @@ class RunDirectory:
             write_atomically(self.path / CONFIG, self._config.encode())
         options, file = files.noted_options, self.path / CONFIG
         if options is None and file.is_file():
-            options = _as_json(read_toml(file))
+            options = as_json(read_toml(file))
         self._options = {} if options is None else {OPTIONS: np.array(options)}
         write_atomically(self.path / PLAN, plan_text(marks).encode())
         with storage_errors(self.path):
@@ -467,45 +466,3 @@ class RunDirectory:
 
 def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
-
-
-def read_toml(file: Path, name: str = "config") -> dict[str, Any]:
-    """The options in a TOML file, which is called `name` where it is refused; a dash may stand for an underscore."""
-    try:
-        return parse_toml(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{name} must be a file that can be read, got '{file}': {error.strerror}; check it.") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{name} must be TOML, got '{file}': {error}; write lines like tau = 8.") from None
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """The options in a text in TOML."""
-    return {name.replace("-", "_"): value for name, value in tomllib.loads(text).items()}
-
-
-def _as_json(options: dict[str, Any]) -> str:
-    """Options as a checkpoint keeps them."""
-    return json.dumps(options, default=str)
-
-
-def _require_unchanged(noted_options: str, options: dict[str, Any], file: Path) -> None:
-    """Refuse options that are not those the run was begun with; its data may have been moved."""
-    before, now = json.loads(noted_options), json.loads(_as_json(options))
-    changed = [
-        f"{name} {_shown(now.get(name))} for {_shown(before.get(name))}"
-        for name in sorted({*before, *now})
-        if json.dumps(before.get(name)) != json.dumps(now.get(name))
-        and not (name in _FREE_OPTIONS and name in now)
-        and not (name == "problem" and all(Path(str(one.get(name))).is_absolute() for one in (before, now)))
-    ]
-    require(
-        not changed,
-        f"'{file}' must hold the options the run was begun with, got {', '.join(changed[:3])}; undo the change, or "
-        "remove the file: the checkpoint knows the options too.",
-    )
-
-
-def _shown(value: Any) -> str:
-    text = "nothing" if value is None else json.dumps(value)
-    return text if len(text) <= 40 else text[:37] + "..."

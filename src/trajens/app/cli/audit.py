@@ -16,9 +16,9 @@ from trajens.app.experiment import Experiment
 from trajens.app.kinds import whole
 from trajens.columns import BY_NAME
 from trajens.errors import integer, require
-from trajens.run.advice import audited_error, audited_shift
 from trajens.run.audits import PROPOSALS
 from trajens.run.audits import audit as audit_of
+from trajens.run.outcome import audited_error, audited_shift
 from trajens.run.stored import StoredRun
 
 

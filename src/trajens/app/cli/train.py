@@ -38,11 +38,13 @@ from trajens.errors import INTERRUPTED, STOPPED, Stopped, integer
 from trajens.files import in_shell
 from trajens.loading import BEGAN
 from trajens.rl.problem import episodes_of
-from trajens.run.advice import RunFacts, advice, among_examples, audited_error, audited_shift
+from trajens.run.advice import RunFacts, advice
+from trajens.run.outcome import among_examples, audited_error, audited_shift
 from trajens.run.resume import epochs_in_all
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun
-from trajens.storage.directory import RunFiles, read_toml
+from trajens.storage.directory import RunFiles
+from trajens.storage.options import read_toml
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:

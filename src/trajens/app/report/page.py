@@ -19,7 +19,7 @@ from trajens.datasets import Labelled
 from trajens.errors import require
 from trajens.files import path_of, write_with_folder
 from trajens.records import chains_by_s
-from trajens.run.advice import audited_error, audited_shift
+from trajens.run.outcome import audited_error, audited_shift
 from trajens.run.run import Run
 from trajens.run.stored import StoredRun, summary_of
 

@@ -35,7 +35,7 @@ from trajens.app.experiment import Experiment
 from trajens.app.kinds import tilts
 from trajens.app.resolve import rename_options, resolve
 from trajens.errors import InputError, require
-from trajens.storage.directory import read_toml
+from trajens.storage.options import read_toml
 
 ONLY = "run"
 """The name of a run that has nothing of its own."""

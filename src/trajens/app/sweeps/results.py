@@ -23,7 +23,8 @@ from trajens.columns import SUMMARISED, When
 from trajens.errors import InputError
 from trajens.records import Records, mean_and_error
 from trajens.run.stored import StoredRun
-from trajens.storage.directory import CONFIG, PLAN, read_toml
+from trajens.storage.directory import CONFIG, PLAN
+from trajens.storage.options import read_toml
 from trajens.storage.plan import read_plan
 from trajens.storage.tables import RecordFile
 
