@@ -6,10 +6,10 @@
 Six tables that other packages bring: five of statsmodels and one of vega_datasets, read from the files of these
 packages as they are (``pip install statsmodels vega_datasets``; a table whose package is missing is left out with a
 line). A random 30 % of the rows, always the same, are the test set. The rest is trained on by one command, evaluated on
-the test set by one, predicted by one and reported by one. Of its training rows ``trajens train`` holds a fifth out; the
-rivals have all of them, with the inputs that it has made of the columns. Rivals have the defaults of scikit-learn, but
-for a scale of the labels of the MLP, without which it does not get anywhere in its iterations. Those that give no error
-of a prediction are scored with the width of their errors in five random folds of
+the test set by one, predicted by one and reported by one. Of its training rows ``trajens train`` holds a fifth out,
+unless ``--hold-out 0``; the rivals have all of them, with the inputs that it has made of the columns. Rivals have the
+defaults of scikit-learn, but for a scale of the labels of the MLP, without which it does not get anywhere in its
+iterations. Those that give no error of a prediction are scored with the width of their errors in five random folds of
 the training set.
 """
 
@@ -193,6 +193,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", default="1")
     parser.add_argument("--budget", help="In place of minutes: the same run on any machine.")
+    parser.add_argument("--hold-out", help="Share of the training rows; 0 trains on all of them in the end.")
     parser.add_argument("--out", type=Path, help="Folder for the runs; default one that is removed.")
     parser.add_argument("--only", nargs="*", default=list(SIX), help="Some of the six.")
     parser.add_argument("--file", type=Path, help="A table of one's own in place of the six.")
@@ -200,6 +201,7 @@ def main() -> None:
     parser.add_argument("--drop", nargs="*", default=[], help="Its columns to leave out.")
     args = parser.parse_args()
     length = ["--minutes", args.minutes] if args.budget is None else ["--budget", args.budget]
+    length += [] if args.hold_out is None else ["--hold-out", args.hold_out]
     rows = []
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) if args.out is None else args.out

@@ -16,6 +16,7 @@ from trajens.errors import InputError, require
 from trajens.rl.catalogue import is_environment
 from trajens.rl.evaluation import EPISODES, Score, scores
 from trajens.rl.problem import Episodes, episodes_of
+from trajens.run.advice import RunFacts
 from trajens.run.stored import StoredRun
 
 
@@ -70,23 +71,30 @@ def load_evaluation_set(
     if held_out is not None:
         given = _in_units(ensemble, held_out)
         return EvaluationSet(ensemble, given, "the held-out part", True, noise_of(stored, ensemble))
-    return EvaluationSet(ensemble, _in_units(ensemble, Labelled(*experiment.data)), "the training data", False)
+    given = _in_units(ensemble, Labelled(*experiment.data))
+    return EvaluationSet(ensemble, given, "the training data", False, noise_of(stored, ensemble))
 
 
 def noise_of(source: str | Path | StoredRun, ensemble: Ensemble) -> float | None:
-    """Standard deviation of labels around the true function, from what a run on numbers has held out."""
+    """Standard deviation of labels around the true function, from what a run on numbers has held out, or its search."""
     is_run = isinstance(source, StoredRun) or Path(source).is_dir()
     if ensemble.is_classifier or not is_run:
         return None
     stored = source if isinstance(source, StoredRun) else StoredRun(source)
-    if not (stored.config or {}).get("hold_out") or not Path(str((stored.config or {}).get("problem"))).exists():
+    if not Path(str((stored.config or {}).get("problem"))).exists():
         return None
-    held_out = Experiment.load(stored).labelled_data.held_out
-    if held_out is None:
+    experiment = Experiment.load(stored)
+    held_out, variance = experiment.labelled_data.held_out, RunFacts.of(stored).variance
+    if held_out is not None:
+        given = _in_units(ensemble, held_out)
+        mean, spread = ensemble.predict(given.x, return_std=True)
+        return noise_of_labels(float(((given.y - mean) ** 2).mean()), float((spread**2).mean()))
+    if variance is None or ensemble.reading is None:
         return None
-    given = _in_units(ensemble, held_out)
-    mean, spread = ensemble.predict(given.x, return_std=True)
-    return noise_of_labels(float(((given.y - mean) ** 2).mean()), float((spread**2).mean()))
+    # What the search held out came back: the models say no more how well they do on it, but the search does.
+    _, spread = ensemble.predict(experiment.data[0], return_std=True)
+    scatter, unit = float((spread**2).mean()), ensemble.reading.label.std
+    return noise_of_labels(max(variance * unit**2 - scatter, 0.0), scatter)
 
 
 def read_labelled(ensemble: Ensemble, file: Path) -> Labelled:

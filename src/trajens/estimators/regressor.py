@@ -126,13 +126,13 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
 
     def _noted(self, run: Run, network: Trainable, x: np.ndarray) -> tuple[float, float]:
         """v, and the standard deviation of the noise, of a run that has searched for s, whose c is noted."""
-        found = RunFacts.of(run).likelihoods
-        assert found is not None
-        self.likelihoods_ = found
-        of_model = found * len(x) / (float(run.s[0]) * run.target.tau)
+        facts = RunFacts.of(run)
+        assert facts.likelihoods is not None
+        assert facts.variance is not None
+        self.likelihoods_ = facts.likelihoods
         _, spread = Ensemble(network, np.concatenate(run.paths)).predict(x, return_std=True)
         scatter = float((spread**2).mean())
-        variance = max(of_model - scatter, _LEAST_VARIANCE)
+        variance = max(facts.variance - scatter, _LEAST_VARIANCE)
         return variance, self._units[1] * noise_of_labels(variance, scatter)
 
 

@@ -27,7 +27,7 @@ from trajens.records import (
     summarise_start,
 )
 from trajens.run.audits import pairs_for_audit
-from trajens.run.control import LIKELIHOODS, Budget
+from trajens.run.control import LIKELIHOODS, Budget, likelihood_s
 from trajens.run.run import Run
 from trajens.run.search import best_likelihoods
 from trajens.run.stored import StoredRun
@@ -101,6 +101,8 @@ class RunFacts:
         Of the examples, that the models of a path weigh together where s stopped for them; None where it did not.
     is_searched : bool
         Whether that is what predicts examples that are held out best; else more would learn examples by heart.
+    variance : float or None
+        Of labels that are numbers around a model, on what was held out for a search alone.
     is_start_common : bool
         Whether several chains began at one model.
     size : float
@@ -122,6 +124,7 @@ class RunFacts:
     start: Records = field(default_factory=dict)
     likelihoods: float | None = None
     is_searched: bool = False
+    variance: float | None = None
     is_start_common: bool = False
     size: float = math.inf
 
@@ -131,7 +134,7 @@ class RunFacts:
         known = run.description
         controller = known.get("controller")
         controller = controller if isinstance(controller, dict) else {}
-        asked = controller.get("asked")
+        asked, likelihoods = controller.get("asked"), _likelihoods(run, controller)
         return cls(
             records=run.records,
             burn_in=run.burn_in,
@@ -146,7 +149,8 @@ class RunFacts:
             asked=Converged(**{k: v for k, v in asked.items() if k != "type"}) if asked else None,
             is_s_asked=bool(controller.get("is_to_s")),
             start=run.start_records,
-            likelihoods=_likelihoods(run, controller),
+            likelihoods=likelihoods,
+            variance=_variance(run, likelihoods),
             is_searched=controller.get("searched_on") is not None,
             is_start_common=run.is_start_common,
             size=float(known.get("examples") or math.inf),
@@ -179,6 +183,15 @@ def _likelihoods(run: Run | StoredRun, controller: dict[str, Any]) -> float | No
     before = max(int(np.flatnonzero(records["s"][0] == records["s"][0, -1])[0]) - 1, 0)
     found = float(records["s"][0, -1]) / budget.largest_s(float(held_out[:, before % held_out.shape[1]].mean()), 1.0)
     return found if found > 0 and (budget.searched_on is not None or found >= _NEAR_LARGEST * LIKELIHOODS) else None
+
+
+def _variance(run: Run | StoredRun, likelihoods: float | None) -> float | None:
+    """V of s = c N / (tau v), of a run that began with a search."""
+    known = run.description
+    controller = known["controller"]
+    if likelihoods is None or not controller.get("is_searched_before"):
+        return None
+    return likelihood_s(controller["likely_size"], known["tau"], likelihoods=likelihoods) / float(run.s[0])
 
 
 def advice(run: Run | StoredRun, out: str | Path | None = None) -> str:
