@@ -29,7 +29,7 @@ def num_records(records: Records) -> int:
     return int(records["epoch"].shape[1]) if records else 0
 
 
-EVOLUTION, SEARCH = "evolution", "search for s"
+EVOLUTION, SEARCH = "evolution", "a search for s"
 """Starts that take pairs of losses."""
 
 
@@ -54,15 +54,20 @@ def way_of(start: Records) -> str:
     return SEARCH if "s" in start else EVOLUTION
 
 
-def learning_curve(start: Records, records: Records, chains: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of losses per chain, and the loss, of a start and of the path after it, in the mean over chains."""
+def learning_curve(
+    start: Records, records: Records, chains: Any = None, column: str = "loss"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of losses per chain, and the loss, of a start and of the path after it, in the mean over chains.
+
+    Another `column` is that of the tables which have it.
+    """
     select = slice(None) if chains is None else np.atleast_1d(chains)
-    tables = [table for table in (start, records) if table]
-    pairs, loss = (
+    tables = [table for table in (start, records) if column in table]
+    pairs, values = (
         np.concatenate([np.zeros(0), *(table[name][select].mean(0) for table in tables)])
-        for name in ("data_used", "loss")
+        for name in ("data_used", column)
     )
-    return pairs, loss
+    return pairs, values
 
 
 def starts(records: Records) -> np.ndarray:

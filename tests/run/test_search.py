@@ -219,7 +219,7 @@ def test_what_is_held_out_for_a_search_alone_is_trained_on_after_it(searched_bef
     for found in (run, tj.StoredRun(path)):
         facts = RunFacts.of(found)
         assert (facts.is_searched, facts.likelihoods) == (True, c)
-        assert facts.started().way == "search for s"
+        assert facts.started().way == "a search for s"
     assert "search for s" in report(run)
     assert not (path / "search").exists()
 

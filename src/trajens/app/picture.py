@@ -67,7 +67,7 @@ def draw(
             _draw_loss(left, curves, loss_unit(run))
         else:
             _draw_learning(left, learning_curve(run.start_records, records, chosen), begun, loss_unit(run))
-            _draw_tilt(left, curves["data_used"], curves["s"])
+            _draw_tilt(left, *learning_curve(run.start_records, records, chosen, "s"))
         draw_work(right, curves)
         last_panels(low_left, low_right, ensemble, data, name)
 

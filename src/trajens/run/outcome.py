@@ -10,7 +10,7 @@ from trajens.records import EVOLUTION, SEARCH
 from trajens.run.advice import RunFacts, advice
 from trajens.run.run import Run
 
-_WAYS = {EVOLUTION: "an evolution strategy", SEARCH: "a search for s, without a fifth of the examples"}
+_WAYS = {EVOLUTION: "an evolution strategy", SEARCH: f"{SEARCH}, without a fifth of the examples"}
 
 
 def report(run: Run) -> str:

@@ -25,8 +25,8 @@ _BARS = " ▁▂▃▄▅▆▇█"
 class Progress(NamedTuple):
     """After a block: epochs done, seconds since the start, loss per model, acceptance, mean batch, examples used.
 
-    `phase` says what a run is about: ``evolution`` (of a start), ``burn-in``, ``sampling``. `steps_used` are those of
-    every chain at the last record, where losses count steps.
+    `phase` says what a run is about: ``evolution`` or ``a search for s`` (of a start, in which epochs are 0),
+    ``burn-in``, ``sampling``. `steps_used` are those of every chain at the last record, where losses count steps.
     """
 
     epoch: int

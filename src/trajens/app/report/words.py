@@ -246,7 +246,12 @@ REGRESSOR = (
     ScoreLabel("r2", "R², variance explained", numerals.percent, "100 % is best"),
     ScoreLabel("single_rmse", "error of one model", numerals.number, "root mean square, mean over models"),
     ScoreLabel("spread", "spread of the models", numerals.number, "root mean square, in the units of the labels"),
-    ScoreLabel("coverage_68", "labels within 68 %", numerals.percent, "of the normal distribution of the models alone"),
+    ScoreLabel(
+        "coverage_68",
+        "labels within 68 %",
+        numerals.percent,
+        "of the normal distribution; noise included if known",
+    ),
     ScoreLabel("nll", "negative log-likelihood", numerals.number, "nats per example, of that normal distribution"),
 )
 
