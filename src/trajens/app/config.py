@@ -410,7 +410,11 @@ class Config:
         episodes=32,
     )
     keep_paths: bool | None = _option(
-        None, kinds.switch, "Run", "Keep the paths at every record, in DIR/history.bin.", shown="no-keep-paths"
+        None,
+        kinds.switch,
+        "Run",
+        "Keep the paths at every record, in DIR/history.bin.",
+        shown=f"kept on a budget with {FEW} examples or fewer, if they take little",
     )
     seed: Any = _option(
         Settings.seed, kinds.seeds, "Run", "Seed of the sampling, or 1,2,3: the chains of each of them.", "N[,N..]"

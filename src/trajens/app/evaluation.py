@@ -10,13 +10,14 @@ import numpy as np
 from trajens.app.experiment import Experiment
 from trajens.app.sources import EpisodesData
 from trajens.datasets import Labelled, Reading, load, load_inputs
-from trajens.ensemble import Ensemble, drawn_paths, last_paths
+from trajens.ensemble import Ensemble, drawn_paths, has_draws, last_paths
 from trajens.ensemble.scores import noise_of_labels
 from trajens.errors import InputError, require
 from trajens.rl.catalogue import is_environment
 from trajens.rl.evaluation import EPISODES, Score, scores
 from trajens.rl.problem import Episodes, episodes_of
 from trajens.run.advice import RunFacts
+from trajens.run.run import Run
 from trajens.run.stored import StoredRun
 
 
@@ -33,27 +34,43 @@ class EvaluationSet(NamedTuple):
     noise: float | None = None
 
 
-def load_ensemble(source: str | Path | StoredRun, chain: int | str | None = None, draws: bool = False) -> Ensemble:
+MODELS = 512
+"""Of kept draws that predict, at most, where nothing is said of them: taken evenly, they say what all would."""
+
+
+def load_ensemble(
+    source: str | Path | StoredRun, chain: int | str | None = None, draws: bool | None = None
+) -> Ensemble:
     """The ensemble of a run, or of a file; it knows how its data are read, and their units.
 
-    With `draws`, all paths of the run after burn-in that were kept, in place of the last ones.
+    With `draws`, all paths of the run after burn-in that were kept, in place of the last ones; default `MODELS` of them
+    where there are some.
     """
     if not isinstance(source, StoredRun) and Path(source).is_file():
         is_whole = str(chain) in ("None", "0", "all")
         require(is_whole, f"chain must be left out with a file, got {chain!r} and '{source}'; leave it out.")
-        return Ensemble.load(source, draws=draws)
+        return Ensemble.load(source, draws=bool(draws))
     stored = source if isinstance(source, StoredRun) else StoredRun(source)
     if is_environment(str((stored.config or {}).get("problem"))):
         # What a policy says is of observations on a scale of its own: it is no classifier of a user's inputs.
         Experiment.load(stored).labelled_data  # noqa: B018
-    ensemble, reading = Ensemble.load(stored, chain, draws=draws), _reading(stored)
+    is_drawn, most = which_draws(stored, draws)
+    ensemble, reading = Ensemble.load(stored, chain, draws=is_drawn, most=most), _reading(stored)
     label = None if reading is None or ensemble.is_classifier else reading.label
     units = ensemble.units if label is None else (label.mean, label.std)
     return Ensemble(ensemble.model, ensemble.path, reading, units)
 
 
+def which_draws(run: Run | StoredRun, draws: bool | None) -> tuple[bool, int | None]:
+    """Whether kept draws are taken, as asked or where there are some, and how many models of them at most."""
+    if draws is not None:
+        return draws, None
+    chains, tau, _ = run.paths.shape
+    return (True, max(MODELS, chains * tau)) if has_draws(run) else (False, None)
+
+
 def load_evaluation_set(
-    source: str | Path | StoredRun, data: Path | None = None, chain: int | str | None = None, draws: bool = False
+    source: str | Path | StoredRun, data: Path | None = None, chain: int | str | None = None, draws: bool | None = None
 ) -> EvaluationSet:
     """An ensemble on data of a file, on the test set of its run, on what it held out, or on its training data."""
     ensemble = load_ensemble(source, chain, draws)
@@ -148,7 +165,7 @@ def is_on_episodes(source: str | Path | StoredRun) -> bool:
     return stored.path.is_dir() and is_environment(str((stored.config or {}).get("problem")))
 
 
-def acting(source: str | Path | StoredRun, chain: int | str | None = None, draws: bool = False) -> Acting:
+def acting(source: str | Path | StoredRun, chain: int | str | None = None, draws: bool | None = None) -> Acting:
     """The policies of a run, those of its last paths or of all draws after burn-in that were kept."""
     stored = source if isinstance(source, StoredRun) else StoredRun(source)
     found = Experiment.load(stored).source

@@ -384,7 +384,7 @@ class Experiment:
             "move": self.move,
             "acceptance": self.acceptance,
             "scan": self.scan,
-            "keep_paths": bool(config.keep_paths),
+            "keep_paths": config.keep_paths if self.is_by_data else bool(config.keep_paths),
             "ahead": config.ahead,
             "example_weights": self.scores,
             "tune": self.is_tuned,
@@ -437,7 +437,7 @@ class Experiment:
             known |= {"tolerance": acceptance.tolerance, "stages": acceptance.stages}
             known |= {"pool": acceptance.pool} if self.is_by_data else {}
         if self.is_by_data:
-            known["chains"] = self._chains_of_one
+            known |= {"chains": self._chains_of_one, "keep_paths": self._training.settings.keep_paths or None}
         if config.acceptance is None:
             known["acceptance"] = PENALTY if isinstance(acceptance, Penalty) else METROPOLIS
         known |= self.source.written
@@ -462,4 +462,5 @@ class Experiment:
         options.setdefault("by_layer", False)
         if problem not in PROBLEMS and not is_environment(problem):
             options.setdefault("hold_out", 0.0)
+        options.setdefault("keep_paths", False)
         return cls(resolve(options))

@@ -15,7 +15,7 @@ from trajens.ensemble.scores import (
     scores,
     vote,
 )
-from trajens.ensemble.selection import chosen_chains, drawn_paths, last_paths
+from trajens.ensemble.selection import chosen_chains, drawn_paths, has_draws, last_paths
 
 __all__ = [
     "CHUNK",
@@ -28,6 +28,7 @@ __all__ = [
     "chosen_chains",
     "drawn_paths",
     "expected_calibration_error",
+    "has_draws",
     "last_paths",
     "model_of",
     "ood_scores",

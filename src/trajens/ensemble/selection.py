@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from trajens.errors import InputError, integer, number, require
-from trajens.records import chains_by_s
+from trajens.records import Records, after_burn_in, chains_by_s
 
 ALL = "all"
 """The name of all chains together, whatever their s."""
@@ -36,6 +36,18 @@ class HasPaths(Protocol):
     @property
     def s(self) -> np.ndarray:
         """The tilt of every chain."""
+
+    @property
+    def history(self) -> np.ndarray | None:
+        """The path at every record, where they were kept."""
+
+    @property
+    def records(self) -> Records:
+        """All of them."""
+
+    @property
+    def burn_in(self) -> int:
+        """The epoch at which averages begin."""
 
 
 def chosen_chains(chain: int | str | None, chains: int, s: Any = None) -> np.ndarray:
@@ -81,6 +93,11 @@ def chain_of(chain: int | str | None, s: float | None) -> int | str | None:
         return chain
     require(chain is None, f"chain and s must not both be given, got {chain!r} and {s!r}; leave one out.")
     return f"{OF_S}{number('s', s, 'give the s of some chains', at_least=0.0)!r}"
+
+
+def has_draws(run: HasPaths) -> bool:
+    """Whether paths after burn-in were kept."""
+    return run.history is not None and bool(after_burn_in(run.records, run.burn_in).any())
 
 
 def last_paths(run: HasPaths, chain: int | str | None = None) -> np.ndarray:

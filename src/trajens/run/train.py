@@ -66,6 +66,9 @@ RECORDS = 100
 RECORDS_OF_FEW = 400
 """The same on few examples, where that is cheap: chains are compared by what is recorded."""
 
+KEPT = 2**25
+"""Bytes of paths that are kept on few examples unless anything is said of it: ensembles predict by all of them."""
+
 FEWEST_HELD_OUT = 5
 """Examples by which s is searched for, at least."""
 
@@ -237,7 +240,7 @@ def training_setup(
     chosen = {
         name: value for name, value in renamed_settings(settings or {}).items() if value is not None or name == "scores"
     }
-    given = {"chains": usual_chains(problem), "tune": True, "scores": AUTO, **chosen}
+    given: dict[str, Any] = {"chains": usual_chains(problem), "tune": True, "scores": AUTO, **chosen}
     if models is not None:
         require(
             tau is None and "chains" not in chosen,
@@ -282,6 +285,7 @@ def training_setup(
         given["scores"] = None
     records = usual_records(problem, chains * target.tau, budget) if records is None else records
     records = integer("records", records, 8, "try 100")
+    given.setdefault("keep_paths", has_few(problem) and 4 * records * chains * target.tau * problem.dim <= KEPT)
     how = settings_of({**given, "burn_in": MAX_EPOCHS}).checked(target)
     course = Budget(
         budget / chains,

@@ -9,6 +9,7 @@ import pytest
 import trajens as tj
 from tests.command import call
 from trajens.app import cli
+from trajens.app.evaluation import MODELS, load_ensemble
 from trajens.app.experiment import Experiment
 from trajens.app.resolve import resolve
 from trajens.errors import InputError
@@ -245,3 +246,32 @@ def test_networks_can_be_used_without_the_data_they_were_trained_on(capsys, tmp_
     for command in ("evaluate", "resume"):
         code, _, err = call(capsys, command, str(tmp_path / "run"))
         assert (code, "must be a file that exists" in err) == (2, True)
+
+
+def test_few_examples_predict_by_kept_paths_and_their_search_knows_the_noise(capsys, tmp_path):
+    noise = 0.5
+    y = 10 + X @ [2.0, -1.0, 0.5, 0.0] + noise * RNG.standard_normal(300).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=X, y=y.astype(np.float32))
+    options = "--hidden 4 --budget 4e6 --hold-out 0 --seed 2 --records 40"
+    assert call(capsys, "train", str(tmp_path / "data.npz"), *options.split(), "--out", str(tmp_path / "run"))[0] == 0
+    run = tj.StoredRun(tmp_path / "run")
+    assert run.history is not None
+    found = {}
+    for way in ([], ["--last"], ["--draws"]):
+        code, out, err = call(capsys, "evaluate", str(tmp_path / "run"), *way, "--json")
+        assert code == 0, err
+        found[" ".join(way)] = json.loads(out)
+    chains, tau, _ = run.paths.shape
+    every = run.draws.shape[1] * chains * tau
+    numbers = [len(load_ensemble(run, draws=draws).path) for draws in (None, False, True)]
+    assert numbers == [min(MODELS, every) // (chains * tau) * chains * tau, chains * tau, every]
+    # Nothing is held out in the end, and intervals have the noise of labels all the same.
+    for scores in found.values():
+        assert scores["examples"] == 300
+        assert 0.55 < scores["coverage_68"] < 0.85
+        assert scores["nll"] < 0.5 * np.log(2 * np.pi * noise**2) + 0.5 + 0.25
+    # What kept no paths has its last ones.
+    options += f" --no-keep-paths --out {tmp_path}/b"
+    assert call(capsys, "train", str(tmp_path / "data.npz"), *options.split())[0] == 0
+    assert tj.StoredRun(tmp_path / "b").history is None
+    assert len(load_ensemble(tmp_path / "b").path) == chains * tau

@@ -15,6 +15,7 @@ from rich.table import Table
 from trajens.app.cli.environment import use_all_cores
 from trajens.app.cli.streams import finite
 from trajens.app.evaluation import (
+    MODELS,
     WORDS,
     acting,
     inputs,
@@ -72,8 +73,12 @@ CHAIN = Annotated[
     ),
 ]
 DRAWS = Annotated[
-    bool,
-    typer.Option("--draws", help="Use all paths after burn-in, of a run with --keep-paths, in place of the last ones."),
+    bool | None,
+    typer.Option(
+        "--draws/--last",
+        help="Use all paths after burn-in that were kept, or the last ones only.",
+        show_default=f"{MODELS} models of kept paths, if there are some",
+    ),
 ]
 SOURCES = Annotated[
     list[Path],
@@ -159,7 +164,7 @@ def evaluate(
         ),
     ] = None,
     chain: CHAIN = None,
-    draws: DRAWS = False,
+    draws: DRAWS = None,
     noise: Annotated[
         str | None,
         typer.Option(
@@ -230,7 +235,7 @@ def picture(
     ] = None,
     data: DATA = None,
     chain: CHAIN = None,
-    draws: DRAWS = False,
+    draws: DRAWS = None,
 ) -> None:
     """Draw a run: loss, acceptance and batch, accuracy against members, and what the members disagree on.
 

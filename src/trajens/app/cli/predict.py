@@ -40,7 +40,7 @@ def predict(
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write.")] = Path("predictions.csv"),
     chain: CHAIN = None,
-    draws: DRAWS = False,
+    draws: DRAWS = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Answers of an ensemble, one line per input, as CSV.
@@ -124,7 +124,7 @@ def export(
     sources: SOURCES,
     out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")] = Path("ensemble.npz"),
     chain: CHAIN = None,
-    draws: DRAWS = False,
+    draws: DRAWS = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
     arviz: Annotated[
         Path | None,

@@ -37,7 +37,7 @@ def report(
     ] = None,
     data: DATA = None,
     chain: CHAIN = None,
-    draws: DRAWS = False,
+    draws: DRAWS = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Renew the page until all runs are complete; Ctrl-C ends it sooner.")
     ] = False,
@@ -75,7 +75,7 @@ class WhatIsTried(NamedTuple):
 
     data: Path | None
     chain: str | None
-    draws: bool
+    draws: bool | None
 
 
 def _is_sweep(directories: list[Path], tried: WhatIsTried) -> bool:

@@ -141,7 +141,7 @@ def report(
     x: Any = None,
     y: Any = None,
     *,
-    draws: bool = False,
+    draws: bool | None = None,
 ) -> Path:
     """Write one HTML page about a run: verdict, settings, curves, and what its ensemble says of labelled data.
 
@@ -156,8 +156,8 @@ def report(
     x, y : arrays, optional
         Inputs and labels that the ensemble of a run in memory is tried on; a network of `trajens.models` is needed.
         Runs of ``trajens train`` know their data.
-    draws : bool
-        Try all paths after burn-in that were kept, in place of the last ones.
+    draws : bool, optional
+        Try all paths after burn-in that were kept, or the last ones; default some of those that were kept, if any.
 
     Returns
     -------

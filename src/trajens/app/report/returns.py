@@ -26,7 +26,7 @@ class Returned(NamedTuple):
     scores: dict[str, Score]
 
 
-def evaluate_policies(stored: StoredRun, chain: int | str | None = None, draws: bool = False) -> Returned:
+def evaluate_policies(stored: StoredRun, chain: int | str | None = None, draws: bool | None = None) -> Returned:
     """The policies of a run, tried in fresh episodes."""
     found = acting(stored, chain, draws)
     return Returned(found.episodes, len(found.path), found.scores(EPISODES))

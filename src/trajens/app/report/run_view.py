@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajens.app.evaluation import EvaluationSet, is_on_episodes, load_evaluation_set
+from trajens.app.evaluation import EvaluationSet, is_on_episodes, load_evaluation_set, which_draws
 from trajens.app.report.returns import Returned, evaluate_policies
 from trajens.app.report.scales import some
 from trajens.datasets import Labelled, Reading
@@ -87,7 +87,7 @@ class Evaluation:
 
 
 def evaluate_run(
-    stored: StoredRun, data: Path | None = None, chain: int | str | None = None, draws: bool = False
+    stored: StoredRun, data: Path | None = None, chain: int | str | None = None, draws: bool | None = None
 ) -> Evaluation:
     """The ensemble of a run on a file, on its test set or on its training data; refused where it has no network."""
     return evaluate(load_evaluation_set(stored, data, chain, draws), stored.paths.shape[1])
@@ -182,7 +182,9 @@ class RunView:
     returned: Returned | None = None
 
 
-def load_view(path: Path, data: Path | None = None, chain: int | str | None = None, draws: bool = False) -> RunView:
+def load_view(
+    path: Path, data: Path | None = None, chain: int | str | None = None, draws: bool | None = None
+) -> RunView:
     """The run in a directory, which may go on meanwhile.
 
     Parameters
@@ -193,8 +195,8 @@ def load_view(path: Path, data: Path | None = None, chain: int | str | None = No
         to be had.
     chain : int or str
         Whose path is tried, from 0, "s=X" or "all"; default all, where they are of one s.
-    draws : bool
-        Try all paths after burn-in that were kept, in place of the last ones.
+    draws : bool, optional
+        Try all paths after burn-in that were kept, or the last ones; default some of those that were kept, if any.
     """
     stored, facts = _read(path)
     if chain is not None:
@@ -223,11 +225,12 @@ def load_view(path: Path, data: Path | None = None, chain: int | str | None = No
     )
 
 
-def view_of(run: Run, name: str, labelled: Labelled | None = None, draws: bool = False) -> RunView:
+def view_of(run: Run, name: str, labelled: Labelled | None = None, draws: bool | None = None) -> RunView:
     """The view of a run in memory, with its ensemble on labelled data where these are given."""
     facts, found = RunFacts.of(run), None
     if labelled is not None:
-        ensemble = Ensemble.from_draws(run) if draws else Ensemble.from_run(run)
+        is_drawn, most = which_draws(run, draws)
+        ensemble = Ensemble.from_draws(run, most=most) if is_drawn else Ensemble.from_run(run)
         found = evaluate(EvaluationSet(ensemble, labelled, "the data given", is_fresh=True), run.target.tau)
     return RunView(
         name=name,
