@@ -23,7 +23,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from trajens.errors import InputError, choice, first_line, integer, number, require
-from trajens.losses import Loss, PairLoss, Weighted, weights_without
+from trajens.losses import Loss, PairLoss, Squared, Weighted, weights_without
 from trajens.population import MAX_SIZE, Finite, Population
 from trajens.precision import as_single, numbers, require_single, single, single_type
 
@@ -185,6 +185,17 @@ class Problem:
     def num_weighted(self) -> int:
         """Examples that have a part in the loss: N, less those of weight 0 (`trajens.losses.Weighted`)."""
         return int((self.data.weight > 0).sum()) if isinstance(self.loss, Weighted) else self.size
+
+    @property
+    def label_variance(self) -> float | None:
+        """Variance of labels that are numbers, of a squared error; None of other losses."""
+        loss, data, weight = self.loss, self.data, None
+        if isinstance(loss, Weighted):
+            loss, data, weight = loss.loss, data.data, np.asarray(data.weight, np.float64)
+        if not isinstance(loss, Squared):
+            return None
+        y = np.asarray(data.y, np.float64)
+        return float(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
 
     def hold_out(self, share: float, seed: int = 0) -> Problem:
         """The same problem without a random share of its examples, which become those of `held_out`.

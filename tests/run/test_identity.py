@@ -1,5 +1,7 @@
 """A network belongs to its run: a path is never used with another one, with or without the data of the training."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,8 +10,11 @@ import pytest
 import trajens as tj
 from tests.command import call
 from trajens.app import cli
+from trajens.convergence import Converged
 from trajens.errors import InputError
-from trajens.run.identity import _inputs
+from trajens.run.control import Budget, FixedEpochs
+from trajens.run.identity import _inputs, describe, require_same
+from trajens.run.until import UntilConverged
 from trajens.storage import checkpoint
 
 RNG = np.random.default_rng(0)
@@ -200,3 +205,19 @@ def test_what_does_not_matter_may_be_changed_and_a_lost_config_is_known(capsys, 
         assert call(capsys, "evaluate", str(command_line / "run"), "--json")[:2] == (0, expected)
     finally:
         config.write_text(right)
+
+
+def test_what_an_earlier_version_did_not_know_of_a_controller_had_its_default(tmp_path):
+    inner = FixedEpochs(20)
+    for controller in (Budget(1e5, 20, 4, likely_size=300), UntilConverged(inner, Converged(), 100)):
+        now = {"controller": json.loads(json.dumps(describe(controller))), "losses": [[1.0]]}
+        before = {**now, "controller": dict(now["controller"])}
+        for name in ("searched_on", "searching", "is_searched_before", "largest_variance"):
+            before["controller"].pop(name, None)
+        require_same(before, now, tmp_path)
+        for changed in (
+            ({"searched_on": 60}, {"pairs": 2e5}) if isinstance(controller, Budget) else ({"max_epochs": 9},)
+        ):
+            other = {**now, "controller": {**now["controller"], **changed}}
+            with pytest.raises(tj.InputError, match="a run must be resumed with what it was begun with"):
+                require_same(before, other, tmp_path)

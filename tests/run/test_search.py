@@ -26,6 +26,7 @@ from trajens.run.search import (
     no_search,
     predictive_loss,
 )
+from trajens.run.start import search_budget
 from trajens.run.state import pack
 from trajens.run.train import train_as_set_up, training_setup
 from trajens.sampling.program import Control
@@ -56,6 +57,20 @@ def test_few_examples_say_little_and_the_end_of_the_range_is_an_end():
     assert few == pytest.approx(USUAL * math.exp(10 * 0.1 * WIDTH**2), rel=0.02)
     assert HIGHEST * 0.9 < many <= HIGHEST
     assert best_likelihoods(searched(lambda c: 0.1 * math.log(c)), 10_000) == pytest.approx(LOWEST, rel=0.12)
+
+
+@pytest.mark.parametrize("best", [1.5, 3.0])
+def test_models_that_learn_at_first_say_nothing_of_likelihoods(best):
+    def plain(c):
+        return 0.1 * math.log(c / best) ** 2
+
+    def learning(c):
+        return plain(c) + 8.0 * (c / LOWEST) ** -10
+
+    # One piece of ln c has a part of it still.
+    assert best_likelihoods(searched(learning), 10_000) == pytest.approx(best, rel=0.3)
+    # Until the end.
+    assert best_likelihoods(searched(lambda c: -5.0 * math.log(c)), 100) == USUAL
 
 
 def test_what_is_not_known_leaves_what_is_usual():
@@ -232,6 +247,21 @@ def test_the_noise_of_labels_is_that_of_the_likelihoods_that_are_kept():
     assert variance == pytest.approx(0.5, abs=4 * 0.26 * 0.5)
     held_out = 2 * run.start_records["loss_held_out"].mean(0)
     assert held_out.min() < variance < held_out.max()
+
+
+def test_no_variance_of_labels_is_larger_than_that_around_their_mean():
+    problem = whole_problem("squared")
+    x, y = (np.asarray(leaf) for leaf in problem.data)
+    shifted = tj.models.linear(3, 1).problem(x, y + 100, "squared")
+    assert shifted.label_variance == pytest.approx(np.var(y, dtype=np.float64), rel=1e-3)
+    weight = np.where(np.arange(150) < 50, 3.0, 0.0).astype(np.float32)
+    weighted = tj.Problem(Weighted(problem.loss), WeightedData(problem.data, weight), problem.dim)
+    assert weighted.label_variance == pytest.approx(np.var(y[:50]), rel=1e-5)
+    assert whole_problem("cross-entropy").label_variance is None
+    budget = search_budget(shifted, apart("squared").budget, 2)
+    # Models that know nothing of labels near 100 have a squared error of 1e4.
+    assert budget.first_s(1e9, 5e3) == pytest.approx(likelihood_s(120, 4, shifted.label_variance, LOWEST))
+    assert budget.first_s(1e9, 0.1) == pytest.approx(likelihood_s(120, 4, 0.2, LOWEST))
 
 
 def test_a_run_that_is_stopped_in_its_search_goes_on_with_it(searched_before, tmp_path):

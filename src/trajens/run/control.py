@@ -285,6 +285,8 @@ class Budget(Controller):
         Of what is read after the start, the part in which s is searched for; 1 of a run that ends with its search.
     is_searched_before : bool
         Whether s was searched for by such a run, which was the start of this one: s stays where it begins.
+    largest_variance : float, optional
+        Of labels around the mean of all: models that are further off have learned nothing yet.
     """
 
     pairs: float
@@ -298,6 +300,7 @@ class Budget(Controller):
     searched_on: int | None = None
     searching: float = SEARCHING
     is_searched_before: bool = False
+    largest_variance: float | None = None
 
     @property
     def is_search(self) -> bool:
@@ -313,8 +316,12 @@ class Budget(Controller):
         """The s above which models learn examples by heart; infinite where nothing is known of that."""
         if self.likely_size is None or self.is_to_s or self.loss is not None:
             return math.inf
-        variance = 2.0 * held_out_loss if self.is_noise_unknown else 1.0
+        variance = self.variance(held_out_loss) if self.is_noise_unknown else 1.0
         return likelihood_s(self.likely_size, self.tau, variance, likelihoods) if variance > 0 else math.inf
+
+    def variance(self, held_out_loss: float) -> float:
+        """V of labels around models with this loss."""
+        return 2.0 * held_out_loss if self.largest_variance is None else min(2.0 * held_out_loss, self.largest_variance)
 
     def first_s(self, s: float, held_out_loss: float) -> float:
         """Where s begins: at the s that was found for the start, or at the least that is tried."""

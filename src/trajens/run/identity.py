@@ -30,7 +30,8 @@ from trajens.errors import InputError, first_line, require
 from trajens.kernels import HALF, library, precision_of
 from trajens.losses import CrossEntropy, Network, Squared, ZeroOne, compiled_losses_of_pairs
 from trajens.problem import Problem
-from trajens.run.control import Controller
+from trajens.run.control import Budget, Controller, FixedEpochs
+from trajens.run.until import UntilConverged
 from trajens.sampling.settings import Settings
 from trajens.storage.checkpoint import Arrays
 from trajens.target import Target
@@ -44,6 +45,7 @@ _PROBED_EXAMPLES = 16
 _INPUTS, _SCALED_EXAMPLES = 8, 1000
 """Inputs of a fingerprint, and examples whose size they have."""
 _OUTPUTS, _SHAPE, _SCALE = "witness.outputs", "witness.shape", "witness.scale"
+_CONTROLLERS: dict[str, Any] = {one.__name__: one for one in (FixedEpochs, Budget, UntilConverged)}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -99,6 +101,7 @@ def identify(target: Target, settings: Settings, controller: Controller) -> dict
 
 def require_same(before: dict[str, Any], now: dict[str, Any], path: Path) -> None:
     """Refuse to go on with a run that was begun with something else."""
+    before = {**before, "controller": _as_now(before.get("controller"))}
     changed = [
         f"{name} {write_out(before.get(name))} (now {write_out(now[name])})"
         for name in now
@@ -111,6 +114,16 @@ def require_same(before: dict[str, Any], now: dict[str, Any], path: Path) -> Non
         f"a run must be resumed with what it was begun with, got '{path}' begun with {', '.join(changed)}; use the "
         "same settings and data, or start a new run.",
     )
+
+
+def _as_now(described: Any) -> Any:
+    """A controller as an earlier version has described it, with what that did not know at its default."""
+    if not isinstance(described, dict) or described.get("type") not in _CONTROLLERS:
+        return described
+    known = {"type": described["type"]}
+    for one in fields(_CONTROLLERS[described["type"]]):
+        known[one.name] = _as_now(described[one.name]) if one.name in described else describe(one.default)
+    return known
 
 
 def write_out(described: Any) -> str:

@@ -30,6 +30,9 @@ BINS = 16
 """Pieces of ln c in which H is averaged."""
 
 _DEGREE = 3
+_LEARNED = 1.0
+"""Nats above the lowest H, from which on models are taken to have learned."""
+
 _NEAR = 0.3
 """Of ln c, over which what depends on it smoothly is averaged."""
 _NOISES = np.geomspace(0.25, 1.5, 13)
@@ -60,11 +63,14 @@ def best_likelihoods(search: np.ndarray, examples: float) -> float:
     """The c that is most likely, after log losses on so many examples; `USUAL` where there are too few records."""
     sums, records = search
     is_known = records > 0
+    means = np.where(is_known, sums / np.maximum(records, 1.0), math.inf)
+    # Models learn at first, whatever c is: bins before H has come near its lowest say nothing of c.
+    is_known &= np.arange(BINS) >= int(np.argmax(means <= means.min() + _LEARNED))
     if is_known.sum() <= _DEGREE:
         return USUAL
     logs = (math.log(LOWEST) + (np.arange(BINS) + 0.5) / BINS * math.log(HIGHEST / LOWEST))[is_known]
     weight = np.sqrt(records[is_known])
-    found = np.polynomial.Polynomial.fit(logs, sums[is_known] / records[is_known], _DEGREE, w=weight)
+    found = np.polynomial.Polynomial.fit(logs, means[is_known], _DEGREE, w=weight)
     tried = np.linspace(logs[0], logs[-1], 201)
     prior = (tried - math.log(USUAL)) ** 2 / (2 * WIDTH**2)
     return float(np.exp(tried[np.argmin(examples * found(tried) + prior)]))

@@ -38,7 +38,7 @@ from trajens.run.control import LARGEST_S, Budget, likelihood_s
 from trajens.run.identity import RunIdentity, require_same
 from trajens.run.progress import Progress, ProgressBar, Show
 from trajens.run.run import Run, run_or_resume
-from trajens.run.search import SEARCHING, at_likelihoods, best_likelihoods, likelihoods_at, no_search
+from trajens.run.search import HIGHEST, SEARCHING, at_likelihoods, best_likelihoods, likelihoods_at, no_search
 from trajens.run.state import IDENTITY, RunState, first_run_state, is_common
 from trajens.run.stored import StoredRun
 from trajens.sampling.kernel import State
@@ -296,6 +296,7 @@ def search_budget(problem: Problem, budget: Budget, chains: int) -> Budget:
         seconds=None if budget.seconds is None else SEARCHING * budget.seconds,
         searched_on=budget.searched_on,
         searching=1.0,
+        largest_variance=problem.label_variance,
     )
 
 
@@ -314,7 +315,9 @@ def _found_s(run: Run, problem: Problem) -> float:
     if controller.is_noise_unknown:
         # A record speaks of the s at the one before it.
         tried = np.array([likelihoods_at(part) for part in np.concatenate([[0.0], used[:-1]]) / used[-1]])
-        variance = 2.0 * at_likelihoods(tried, run.records["loss_held_out"].mean(0), best)
+        held_out = run.records["loss_held_out"].mean(0)
+        # Where models still learn, their loss at the end is nearer to what it will be.
+        variance = controller.variance(min(at_likelihoods(tried, held_out, c) for c in (best, HIGHEST)))
     found = likelihood_s(problem.num_weighted, controller.tau, variance, best) if variance > 0 else math.inf
     # Where labels have no noise, or nothing was measured, the last s was as large as it may be.
     return found if found < LARGEST_S else float(run.s[0])

@@ -297,6 +297,7 @@ def training_setup(
         is_noise_unknown=is_noise_unknown,
         searched_on=searched_on,
         is_searched_before=is_searched_before,
+        largest_variance=problem.label_variance if is_noise_unknown else None,
     )
     return TrainingSetup(target, how, course)
 
