@@ -7,6 +7,7 @@ import pytest
 
 import trajens as tj
 from tests.run.test_control import PAIRS, RECORDS, TAU, passed
+from tests.small_run import StopAfter
 from trajens.losses import Weighted, WeightedData
 from trajens.records import MAX_EPOCHS
 from trajens.run.advice import RunFacts
@@ -267,24 +268,13 @@ def test_no_variance_of_labels_is_larger_than_that_around_their_mean():
 def test_a_run_that_is_stopped_in_its_search_goes_on_with_it(searched_before, tmp_path):
     whole, _ = searched_before
     with pytest.raises(tj.Stopped, match="stopped in the search for s"):
-        train_as_set_up(apart(), out=tmp_path / "run", stop=StopAtCall(3))
+        train_as_set_up(apart(), out=tmp_path / "run", stop=StopAfter(3))
     assert (tmp_path / "run" / "search").is_dir()
     again = tj.RunDirectory(tmp_path / "run", resume=True)
     run = train_as_set_up(apart(), out=again)
     np.testing.assert_array_equal(run.paths, whole.paths)
     np.testing.assert_array_equal(run.start_records["s"], whole.start_records["s"])
     assert not (tmp_path / "run" / "search").exists()
-
-
-class StopAtCall:
-    """Says stop at the n-th time it is asked."""
-
-    def __init__(self, number):
-        self.left = number
-
-    def __call__(self):
-        self.left -= 1
-        return self.left < 0
 
 
 def test_examples_with_weights_are_held_out_by_weights_of_0():

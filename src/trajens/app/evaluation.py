@@ -11,7 +11,7 @@ from trajens.app.experiment import Experiment
 from trajens.app.sources import EpisodesData
 from trajens.datasets import Labelled, Reading, load, load_inputs
 from trajens.ensemble import Ensemble, drawn_paths, has_draws, last_paths
-from trajens.ensemble.scores import noise_of_labels
+from trajens.ensemble.scores import noise_around_models, noise_of_labels
 from trajens.errors import InputError, require
 from trajens.rl.catalogue import is_environment
 from trajens.rl.evaluation import EPISODES, Score, scores
@@ -111,7 +111,7 @@ def noise_of(source: str | Path | StoredRun, ensemble: Ensemble) -> float | None
     # What the search held out came back: the models say no more how well they do on it, but the search does.
     _, spread = ensemble.predict(experiment.data[0], return_std=True)
     scatter, unit = float((spread**2).mean()), ensemble.reading.label.std
-    return noise_of_labels(max(variance * unit**2 - scatter, 0.0), scatter)
+    return noise_around_models(variance * unit**2, scatter)
 
 
 def read_labelled(ensemble: Ensemble, file: Path) -> Labelled:

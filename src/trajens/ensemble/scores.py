@@ -208,6 +208,11 @@ def noise_of_labels(error: float, scatter: float) -> float:
     return float(max(error - scatter, LEAST_NOISE * error) ** 0.5)
 
 
+def noise_around_models(error: float, scatter: float) -> float:
+    """The same where `error` is the mean squared error of a model, not that of the mean of the models."""
+    return noise_of_labels(max(error - scatter, LEAST_NOISE * error), scatter)
+
+
 def regression_scores(member_outputs: np.ndarray, y: np.ndarray, noise: float | None = None) -> dict[str, Any]:
     """How good and how sure an ensemble is, from the outputs (tau, n) of its models.
 

@@ -24,7 +24,7 @@ from sklearn.utils.validation import validate_data
 
 from trajens.datasets.arrays import moments
 from trajens.ensemble import Ensemble
-from trajens.ensemble.scores import noise_of_labels
+from trajens.ensemble.scores import noise_around_models, noise_of_labels
 from trajens.errors import require
 from trajens.estimators.base import Trainable, TrajectoryEnsemble, pad
 from trajens.precision import require_unmasked
@@ -132,8 +132,8 @@ class TrajectoryEnsembleRegressor(RegressorMixin, TrajectoryEnsemble):  # type: 
         self.likelihoods_ = facts.likelihoods
         _, spread = Ensemble(network, np.concatenate(run.paths)).predict(x, return_std=True)
         scatter = float((spread**2).mean())
-        variance = max(facts.variance - scatter, _LEAST_VARIANCE)
-        return variance, self._units[1] * noise_of_labels(variance, scatter)
+        noise = noise_around_models(max(facts.variance, _LEAST_VARIANCE), scatter)
+        return max(facts.variance - scatter, _LEAST_VARIANCE), self._units[1] * noise
 
 
 def _errors(models: Ensemble, run: Run, x: np.ndarray, y: np.ndarray) -> tuple[float, float]:

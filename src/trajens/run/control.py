@@ -320,7 +320,7 @@ class Budget(Controller):
         return likelihood_s(self.likely_size, self.tau, variance, likelihoods) if variance > 0 else math.inf
 
     def variance(self, held_out_loss: float) -> float:
-        """V of labels around models with this loss."""
+        """Variance v of labels around models with this loss."""
         return 2.0 * held_out_loss if self.largest_variance is None else min(2.0 * held_out_loss, self.largest_variance)
 
     def first_s(self, s: float, held_out_loss: float) -> float:
