@@ -101,11 +101,12 @@ def noise_of(source: str | Path | StoredRun, ensemble: Ensemble) -> float | None
     if not Path(str((stored.config or {}).get("problem"))).exists():
         return None
     experiment = Experiment.load(stored)
-    held_out, variance = experiment.labelled_data.held_out, RunFacts.of(stored).variance
+    held_out = experiment.labelled_data.held_out
     if held_out is not None:
         given = _in_units(ensemble, held_out)
         mean, spread = ensemble.predict(given.x, return_std=True)
         return noise_of_labels(float(((given.y - mean) ** 2).mean()), float((spread**2).mean()))
+    variance = RunFacts.of(stored).variance
     if variance is None or ensemble.reading is None:
         return None
     # What the search held out came back: the models say no more how well they do on it, but the search does.

@@ -150,7 +150,7 @@ class RunFacts:
             is_s_asked=bool(controller.get("is_to_s")),
             start=run.start_records,
             likelihoods=likelihoods,
-            variance=_variance(run, likelihoods),
+            variance=_variance(run, known, likelihoods),
             is_searched=controller.get("searched_on") is not None,
             is_start_common=run.is_start_common,
             size=float(known.get("examples") or math.inf),
@@ -185,12 +185,11 @@ def _likelihoods(run: Run | StoredRun, controller: dict[str, Any]) -> float | No
     return found if found > 0 and (budget.searched_on is not None or found >= _NEAR_LARGEST * LIKELIHOODS) else None
 
 
-def _variance(run: Run | StoredRun, likelihoods: float | None) -> float | None:
-    """V of s = c N / (tau v), of a run that began with a search."""
-    known = run.description
-    controller = known["controller"]
-    if likelihoods is None or not controller.get("is_searched_before"):
+def _variance(run: Run | StoredRun, known: dict[str, Any], likelihoods: float | None) -> float | None:
+    """The variance v in s = c N / (tau v), of a run that began with a search."""
+    if likelihoods is None or not known["controller"].get("is_searched_before"):
         return None
+    controller = known["controller"]
     return likelihood_s(controller["likely_size"], known["tau"], likelihoods=likelihoods) / float(run.s[0])
 
 
